@@ -1,0 +1,1 @@
+"""From records to boards: statistics, ranking, flags, cost model. Imports no torch."""

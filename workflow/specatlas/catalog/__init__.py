@@ -1,0 +1,1 @@
+"""Cards, taxonomy and discovery. Imports no torch."""

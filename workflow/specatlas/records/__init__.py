@@ -1,0 +1,1 @@
+"""What one unit measured: schema, identities and storage. Imports no torch."""
