@@ -1,4 +1,4 @@
-"""The run configuration (`workflow/config/*.yaml`) as pydantic models; `workflow/schemas/config.schema.json` is drawn from it."""
+"""The run configuration (`workflow/config/*.yaml`); `workflow/schemas/config.schema.json` is drawn from it."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

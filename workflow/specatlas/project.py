@@ -66,5 +66,6 @@ def find_project(start: Path | None = None, results: Path | None = None) -> Proj
         if (folder / "Snakefile").is_file() and (folder / "methods").is_dir():
             return Project(root=folder, results=results or folder / "results")
     raise ConfigError(
-        f"No SpecAtlas checkout found from {here}: run inside one, or set {ROOT_VARIABLE} to the folder with the Snakefile."
+        f"No SpecAtlas checkout found from {here}: run inside one, "
+        f"or set {ROOT_VARIABLE} to the folder with the Snakefile."
     )

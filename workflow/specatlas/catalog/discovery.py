@@ -1,4 +1,4 @@
-"""Finds the methods: every folder `methods/<class>/<slug>/` with a `method.yaml` is one. Nothing is registered by hand."""
+"""Finds the methods: every folder `methods/<class>/<slug>/` with a `method.yaml` is one; nothing is registered."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
