@@ -1,0 +1,1 @@
+"""The engine: transformer, KV cache, draft tree, sampling, verification rules, decoding loop."""
