@@ -10,7 +10,27 @@ import torch
 from torch import Tensor
 
 from specatlas.engine.architecture import Architecture
-from specatlas.errors import ContextOverflow
+
+
+class _Storage:
+    """Tensors shared by a cache and its branches; grows when a pass needs more room than was foreseen."""
+
+    def __init__(self, store: Tensor) -> None:
+        self.bind(store)
+
+    def bind(self, store: Tensor) -> None:
+        self.store = store
+        self.keys, self.values = list(store[0]), list(store[1])
+
+    @property
+    def capacity(self) -> int:
+        return self.store.shape[3]
+
+    def grow(self, capacity: int) -> None:
+        # Zeros, not garbage: masked slots of a ragged batch are multiplied by probability 0, and 0 * NaN is NaN.
+        larger = self.store.new_zeros((*self.store.shape[:3], capacity, self.store.shape[4]))
+        larger[:, :, :, : self.capacity] = self.store
+        self.bind(larger)
 
 
 class KVCache:
@@ -18,28 +38,36 @@ class KVCache:
 
     Attributes:
         lengths: Committed slots of each row. Slots beyond a row's length are scratch: passes write there, and `keep`
-            makes some of them permanent.
-        keys, values: `[layers][batch * kv_heads, capacity, head_dim]` views.
+            or `advance` makes some of them permanent.
     """
 
     def __init__(
         self, architecture: Architecture, batch: int, capacity: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self.batch, self.capacity = batch, capacity
-        self.kv_heads, self.head_dim = architecture.kv_heads, architecture.head_dim
-        shape = (2, architecture.layers, batch * self.kv_heads, capacity, self.head_dim)
-        # Zeros, not garbage: masked slots of a ragged batch are multiplied by probability 0, and 0 * NaN is NaN.
-        self._store = torch.zeros(shape, dtype=dtype, device=device)
-        self._bind()
+        shape = (2, architecture.layers, batch * architecture.kv_heads, capacity, architecture.head_dim)
+        self._storage = _Storage(torch.zeros(shape, dtype=dtype, device=device))
+        self._kv_heads = architecture.kv_heads
         self.lengths = [0] * batch
 
-    def _bind(self) -> None:
-        self.keys, self.values = list(self._store[0]), list(self._store[1])
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return len(self.lengths)
+
+    @property
+    def keys(self) -> list[Tensor]:
+        """Keys by layer, `[batch * kv_heads, capacity, head_dim]`, already rotated."""
+        return self._storage.keys
+
+    @property
+    def values(self) -> list[Tensor]:
+        """Values by layer, `[batch * kv_heads, capacity, head_dim]`."""
+        return self._storage.values
 
     @property
     def device(self) -> torch.device:
         """Where the cache lies."""
-        return self._store.device
+        return self._storage.store.device
 
     def reset(self) -> None:
         """Forgets everything."""
@@ -47,22 +75,18 @@ class KVCache:
 
     def branch(self) -> "KVCache":
         """A second set of lengths over the same storage: what it writes is scratch to this cache."""
+        return self._sharing(self._storage, list(self.lengths))
+
+    def _sharing(self, storage: _Storage, lengths: list[int]) -> "KVCache":
         other = object.__new__(KVCache)
-        other.__dict__.update(self.__dict__)
-        other.lengths = list(self.lengths)
+        other._storage, other._kv_heads, other.lengths = storage, self._kv_heads, lengths
         return other
 
     def reserve(self, width: int) -> None:
-        """Checks that every row can take `width` more slots.
-
-        Raises:
-            ContextOverflow: A row is full.
-        """
-        if max(self.lengths) + width > self.capacity:
-            raise ContextOverflow(
-                f"The KV cache holds {self.capacity} tokens, but {max(self.lengths)} + {width} are needed; "
-                "shorten the prompt or the answer."
-            )
+        """Makes sure that every row can take `width` more slots."""
+        needed = max(self.lengths) + width
+        if needed > self._storage.capacity:
+            self._storage.grow(max(needed, self._storage.capacity * 5 // 4))
 
     def advance(self, widths: Sequence[int]) -> None:
         """Commits the next `widths[row]` scratch slots of each row."""
@@ -89,21 +113,17 @@ class KVCache:
             self.lengths[row] = start + len(chosen)
 
     def _row(self, row: int) -> Tensor:
-        return self._store[:, :, row * self.kv_heads : (row + 1) * self.kv_heads]
+        return self._storage.store[:, :, row * self._kv_heads : (row + 1) * self._kv_heads]
 
-    def view(self, slots: Sequence[Sequence[int]], *, capacity: int) -> "KVCache":
-        """A new cache with copies of chosen slots of each row (sink + window, retrieved chunks), then room to write.
+    def view(self, slots: Sequence[Sequence[int]], *, room: int) -> "KVCache":
+        """A new cache with copies of chosen slots of each row (sink + window, retrieved chunks), and room to write.
 
         Keys keep the rotation of their original positions.
         """
-        other = object.__new__(KVCache)
-        other.__dict__.update(self.__dict__)
-        other.capacity = capacity
-        shape = (*self._store.shape[:3], capacity, self.head_dim)
-        other._store = torch.zeros(shape, dtype=self._store.dtype, device=self.device)
-        other._bind()
+        shape = list(self._storage.store.shape)
+        shape[3] = max(len(chosen) for chosen in slots) + room
+        other = self._sharing(_Storage(self._storage.store.new_zeros(shape)), [len(chosen) for chosen in slots])
         for row, chosen in enumerate(slots):
             index = torch.tensor(list(chosen), dtype=torch.long, device=self.device)
-            other._row(row)[:, :, :, : len(chosen)] = self._row(row)[:, :, :, index]
-        other.lengths = [len(chosen) for chosen in slots]
+            other._row(row)[:, :, :, : len(chosen)] = self._row(row)[:, :, :, index]  # noqa: SLF001 same class
         return other

@@ -40,13 +40,10 @@ def plan_span(
 
     Args:
         table: Rotations by position, complex64 `[context, head_dim / 2]`.
-        cache: The cache written; it must have room.
+        cache: The cache written; it grows if it must.
         width: New positions a row; rows with fewer pad at the end, and what lies there is dropped by `cache.keep`.
         positions: Position ids `[batch or 1, width]`; None for consecutive ones after each row's length.
         mask: bool `[batch or 1, width, width]`, which new positions each new position sees; None for causal.
-
-    Raises:
-        ContextOverflow: The cache has no room.
     """
     cache.reserve(width)
     lengths = cache.lengths
