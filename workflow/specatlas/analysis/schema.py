@@ -1,23 +1,32 @@
 """The board as data: what `results/board.json` holds and every page is drawn from."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
 from specatlas.records.schema import Environment, UnitStatus, Verdict
 
 
-class BoardModel(BaseModel):
-    """Base of the board's parts: unknown keys are refused, values do not change."""
+def _six_digits(value: float) -> float:
+    """Rounds to six significant digits."""
+    return float(f"{value:.6g}")
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+# Rounded, so that two machines whose sums differ in the last bits publish the same bytes; NaN and infinity are refused.
+Figure = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_six_digits)]
+
+
+class BoardModel(BaseModel):
+    """Base of the board's parts: unknown keys are refused, values do not change, JSON uses the public names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
 
 class Interval(BoardModel):
     """A 95 % interval from a paired bootstrap over prompts, stratified by category."""
 
-    low: float
-    high: float
+    low: Figure
+    high: Figure
 
 
 class Speedup(BoardModel):
@@ -26,19 +35,19 @@ class Speedup(BoardModel):
     Attributes:
         ratio_of_sums: From summed times and tokens of all prompts.
         geometric_mean: Of the per-prompt ratios.
-        interval: Of the ratio of sums.
+        interval: Of the ratio of sums; null for a single prompt, which says nothing of spread.
     """
 
-    ratio_of_sums: float
-    geometric_mean: float
-    interval: Interval
+    ratio_of_sums: Figure
+    geometric_mean: Figure
+    interval: Interval | None
 
 
 class PositionAcceptance(BoardModel):
     """Acceptance at one draft position (1 = first draft token).
 
     Attributes:
-        drafted: Steps whose draft reached this position.
+        drafted: Steps whose draft reached this position; not those that were cut by EOS or limit before it.
         reached: Of these, steps in which every earlier position was accepted.
         accepted: Steps in which this position was accepted.
     """
@@ -69,7 +78,7 @@ class Flag(BoardModel):
     """
 
     code: str
-    severity: str
+    severity: Literal["info", "warning", "error"]
     message: str
 
 
@@ -78,62 +87,77 @@ class CategoryRow(BoardModel):
 
     category: str
     n_prompts: int
-    speedup: Speedup
-    acceptance_length: float
-    tokens_per_s: float
+    speedup: Speedup | None
+    acceptance_length: Figure | None
+    tokens_per_s: Figure | None
 
 
 class Row(BoardModel):
     """One method on one board. A row without numbers has a status and a reason.
 
     Attributes:
-        method_class: `draft_centric`, `model_centric` or `control`; `class` in JSON.
+        method_class: `draft_centric`, `model_centric` or `control`; `class` in JSON; `withdrawn` without a
+            card.
         category: Path of the method's place in our taxonomy.
+        n_prompts: Prompts that were decoded, whether or not there was something to time.
+        n_tokens: Tokens that the method emitted in its decode windows, over all cycles.
         ranked: Whether the row competes (exact or distribution-preserving, complete, no error flag, not a control).
+        unranked_reason: Why the row does not compete; null where it does.
+        lossless: Whether the card claims losslessness at these settings and the gate did not find otherwise.
         rank: Best and worst rank that the data allow; null where unranked. Tied rows share ranges.
+        acceptance_length: AL-1; `_vllm` and `_sglang` by the definitions of those systems, for outside numbers.
+        acceptance_histogram: Steps by tokens emitted.
         target_passes_saved: 1 - target passes ÷ passes of plain decoding for the same tokens.
         cost_model_speedup: Speedup expected from acceptance and measured latencies alone.
+        tokens_per_s: Of the decode windows, the method's; `baseline_tokens_per_s` plain decoding's in the same unit.
+        prefill_ms: Median time to the first token.
         draft_share: Share of decoding time spent drafting (proposing and observing).
         outside_model_share: Share of decoding time outside model passes.
         acceptance_rate: Accepted ÷ drafted nodes.
         baseline_drift: Relative change of plain decoding's time per token from the first to the last third of the unit.
+        divergences: Generations that the gate found to differ, in fp32 and in the timed run.
+        log_likelihood_change: The method's mean log-probability per token minus plain decoding's, in nats.
+        measured: When, from the record (ISO 8601).
+        record: Path of the record below the folder of records.
+        record_sha256: Of the record's file as the record store writes it.
     """
 
     method: str
     name: str
-    method_class: str
+    method_class: str = Field(validation_alias=AliasChoices("class", "method_class"), serialization_alias="class")
     category: str
     status: UnitStatus
     reason: str | None
     n_prompts: int
     n_tokens: int
     ranked: bool
+    unranked_reason: str | None
     lossless: bool
     rank: tuple[int, int] | None
     speedup: Speedup | None
-    acceptance_length: float | None
-    acceptance_length_vllm: float | None
-    acceptance_length_sglang: float | None
-    acceptance_rate: float | None
+    acceptance_length: Figure | None
+    acceptance_length_vllm: Figure | None
+    acceptance_length_sglang: Figure | None
+    acceptance_rate: Figure | None
     acceptance_by_position: tuple[PositionAcceptance, ...]
     acceptance_histogram: dict[int, int]
-    target_passes_saved: float | None
-    cost_model_speedup: float | None
-    tokens_per_s: float | None
-    baseline_tokens_per_s: float | None
-    prefill_ms: float | None
-    draft_share: float | None
-    outside_model_share: float | None
+    target_passes_saved: Figure | None
+    cost_model_speedup: Figure | None
+    tokens_per_s: Figure | None
+    baseline_tokens_per_s: Figure | None
+    prefill_ms: Figure | None
+    draft_share: Figure | None
+    outside_model_share: Figure | None
     peak_memory_bytes: int | None
     extra_parameters: int | None
     verdict: Verdict | None
     verdict_detail: str | None
     divergences: int | None
-    agreement: float | None
-    log_likelihood_change: float | None
-    repetition: float | None
-    baseline_repetition: float | None
-    baseline_drift: float | None
+    agreement: Figure | None
+    log_likelihood_change: Figure | None
+    repetition: Figure | None
+    baseline_repetition: Figure | None
+    baseline_drift: Figure | None
     flags: tuple[Flag, ...]
     by_category: tuple[CategoryRow, ...]
     hyperparameters: dict[str, int | float | bool | str]
@@ -145,7 +169,13 @@ class Row(BoardModel):
 
 
 class Board(BoardModel):
-    """All rows of one (machine, target, prompt set, settings)."""
+    """All rows of one (machine, target, prompt set, settings).
+
+    Attributes:
+        effective_settings, environment: Of the reference record, the latest of the largest group of comparable ones;
+            rows that differ from it carry a flag.
+        n_prompts: Prompts of the set.
+    """
 
     machine: str
     target: str
