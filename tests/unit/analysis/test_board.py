@@ -108,7 +108,7 @@ def test_same_records_give_the_same_bytes_in_any_order():
     assert boards_to_json(build(*reread)) == first
 
 
-def test_same_bytes_from_another_process_and_folder(tmp_path):
+def test_same_bytes_from_any_folder(tmp_path):
     texts = []
     for name in ("one", "two"):
         for record in records():

@@ -11,9 +11,9 @@ Interval: a bootstrap over prompts, stratified by category, of the ratio of sums
   with Student's t for prompts - categories degrees of freedom. Percentile rather than BCa because it is invariant to
   the log and asks for no jackknife, whose acceleration is noise on a category of a few prompts, while the ratio of two
   sums of positive times has little skew to correct.
-* With fewer than `FEW_DEGREES` degrees of freedom (say, two prompts in each of five categories) there are too
-  few different resamples to have tails: percentiles cover 76 % instead of 95 % (simulated, three categories of two prompts).
-  The interval is then Student's t times the bootstrap's standard error, on the log, which covers 94 to 96 %.
+* With fewer than `FEW_DEGREES` degrees of freedom (say, two prompts in each of five categories) too few different
+  resamples exist to have tails: simulated percentiles covered 76 % for three categories of two prompts. The interval
+  is then Student's t times the bootstrap's standard error, on the log, which covered 94 to 96 %.
 """
 
 from collections import Counter, defaultdict
