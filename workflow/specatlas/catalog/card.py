@@ -77,6 +77,7 @@ class Needs(CardModel):
         datastore: Whether an external text datastore is used.
         hidden_states: Whether hidden states of the target are read.
         layer_access: Whether parts of the target are run on their own.
+        answers: Whether plain decoding's own answers are replayed; for controls only.
     """
 
     artifacts: tuple[Slug, ...] = ()
@@ -84,6 +85,7 @@ class Needs(CardModel):
     datastore: bool = False
     hidden_states: bool = False
     layer_access: bool = False
+    answers: bool = False
 
 
 class Training(CardModel):

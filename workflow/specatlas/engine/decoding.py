@@ -12,7 +12,6 @@ from specatlas.engine.draft import Draft
 from specatlas.engine.drafter import Context, Drafter, Step
 from specatlas.engine.layout import lay_out
 from specatlas.engine.sampling import (
-    DRAFT_STREAM,  # noqa: F401 re-exported for drafters
     VERIFICATION_STREAM,
     RowRandom,
     SamplingSettings,

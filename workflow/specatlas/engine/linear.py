@@ -25,6 +25,7 @@ class Linear(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
         super().__init__()
+        self.inputs, self.outputs = inputs, outputs
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
         self._packed: Tensor | None = None

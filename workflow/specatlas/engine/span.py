@@ -43,7 +43,9 @@ def plan_span(
         cache: The cache written; it grows if it must.
         width: New positions a row; rows with fewer pad at the end, and what lies there is dropped by `cache.keep`.
         positions: Position ids `[batch or 1, width]`; None for consecutive ones after each row's length.
-        mask: bool `[batch or 1, width, width]`, which new positions each new position sees; None for causal.
+        mask: bool `[batch or 1, width, columns]`: which of the last `columns` slots, the new ones included, each new
+            position sees; all slots before them are visible. More columns than `width` let a pass see only some of
+            the scratch that earlier passes wrote. None for causal.
     """
     cache.reserve(width)
     lengths = cache.lengths
@@ -77,11 +79,13 @@ def _bias(visible: Tensor) -> Tensor:
 
 
 def _ragged_bias(lengths: Sequence[int], width: int, mask: Tensor | None, device: torch.device) -> Tensor:
-    """Rows end at different slots: slots from the shortest row's end on are masked row by row."""
-    low, high = min(lengths), max(lengths)
-    new = _new_mask(width, mask, device).expand(len(lengths), width, width)
-    offsets = torch.arange(low, high + width, device=device) - _column(lengths, device)
-    index = offsets.clamp(0, width - 1)[:, None, :].expand(-1, width, -1)
-    inside = ((offsets >= 0) & (offsets < width))[:, None, :]
-    visible = (offsets < 0)[:, None, :] | (inside & new.gather(2, index))
+    """Rows end at different slots, so each row's mask lies at another place of the common window."""
+    mask = _new_mask(width, mask, device)
+    mask = mask.expand(len(lengths), -1, -1)
+    older = mask.shape[2] - width
+    window = torch.arange(min(lengths) - older, max(lengths) + width, device=device)
+    offsets = window - _column(lengths, device) + older
+    index = offsets.clamp(0, mask.shape[2] - 1)[:, None, :].expand(-1, width, -1)
+    inside = ((offsets >= 0) & (offsets < mask.shape[2]))[:, None, :]
+    visible = (offsets < 0)[:, None, :] | (inside & mask.gather(2, index))
     return _bias(visible)

@@ -1,0 +1,1 @@
+"""Building blocks that several methods share. May import `engine`; imports no method."""

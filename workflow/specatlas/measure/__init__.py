@@ -1,0 +1,1 @@
+"""Running units: arms, clock, exactness gate, conformance, environment. May import everything below it."""
