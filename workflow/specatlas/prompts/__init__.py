@@ -1,0 +1,1 @@
+"""Evaluation prompts, loaders for public prompt sets and the training corpus's instructions. Imports no torch."""
