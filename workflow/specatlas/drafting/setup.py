@@ -58,9 +58,7 @@ class Artifact:
                 metadata = json.loads((handle.metadata() or {}).get(_METADATA_KEY, "{}"))
                 return cls({name: handle.get_tensor(name) for name in handle.keys()}, metadata)  # noqa: SIM118
         except (SafetensorError, json.JSONDecodeError) as error:
-            raise MissingArtifact(
-                f"{path} is damaged ({error}); remove it and run `specatlas train {slug}`."
-            ) from error
+            raise MissingArtifact(f"{path} is damaged ({error}); remove it and train {slug} again.") from error
 
 
 @dataclass(frozen=True)
