@@ -1,5 +1,6 @@
 """The run configuration (`workflow/config/*.yaml`); `workflow/schemas/config.schema.json` is drawn from it."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -110,6 +111,8 @@ class Config(ConfigModel):
         device: `auto` uses a GPU where there is one.
         methods: Slugs to measure, or `all` for every runnable method.
         settings: Named settings; one board each.
+        drafters: Public drafter checkpoint by method (id in `data/models.yaml`); its artifact is converted from that
+            checkpoint instead of trained here.
     """
 
     name: Name
@@ -121,6 +124,7 @@ class Config(ConfigModel):
     methods: Literal["all"] | tuple[str, ...] = "all"
     corpus: Corpus
     budget: Budget
+    drafters: dict[str, str] = {}
 
 
 def read_config(path: Path) -> Config:
@@ -135,6 +139,20 @@ def read_config(path: Path) -> Config:
         return parse_config(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not valid YAML ({str(error).splitlines()[0]}); fix the syntax.") from error
+
+
+def config_from_argument(text: str) -> Config:
+    """Reads a configuration given on a command line: the path of a file, or JSON (as the DAG's jobs pass it).
+
+    Raises:
+        ConfigError: Missing file, malformed text, unknown key, value out of bounds.
+    """
+    if not text.lstrip().startswith("{"):
+        return read_config(Path(text))
+    try:
+        return parse_config(json.loads(text), "--config")
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"--config: not valid JSON ({error}); give a file or a JSON object.") from error
 
 
 def parse_config(data: Any, source: str) -> Config:

@@ -1,0 +1,49 @@
+# From the hub (or the package index) to what methods load: models, the corpus, trained and searched artifacts.
+# All of it is heavy, so it holds the machine like a timing job: nothing runs while a unit is timed.
+
+
+rule fetch:
+    output:
+        "results/models/{model}.json",
+    log:
+        "results/logs/fetch/{model}.log",
+    threads: all_cores
+    resources:
+        machine=1,
+    shell:
+        "specatlas fetch {wildcards.model} --receipt {output} > {log} 2>&1"
+
+
+rule corpus:
+    input:
+        PLAN.model(PLAN.config.target),
+    output:
+        PLAN.corpus,
+    log:
+        f"results/logs/corpus/{PLAN.config.target}/{PLAN.config.corpus.name}.log",
+    threads: all_cores
+    resources:
+        machine=1,
+    params:
+        config=PLAN.corpus_config(),
+        training=training_sha256(),
+    shell:
+        "specatlas corpus --config {params.config:q} > {log} 2>&1 # {params.training}"
+
+
+rule artifact:
+    input:
+        lambda wildcards: PLAN.artifact_inputs(wildcards.slug),
+    output:
+        PLAN.artifact("{slug}"),
+    log:
+        f"results/logs/artifact/{PLAN.config.target}/{PLAN.config.budget.name}/{{slug}}.log",
+    threads: all_cores
+    resources:
+        machine=1,
+    params:
+        config=lambda wildcards: PLAN.artifact_config(wildcards.slug),
+        card=lambda wildcards: PLAN.training_parameters(wildcards.slug),
+        training=training_sha256(),
+    shell:
+        "specatlas train {wildcards.slug} --config {params.config:q} > {log} 2>&1"
