@@ -1,4 +1,7 @@
 # Reads configuration and catalog once, and refuses what cannot run, in one sentence.
+import os
+import shutil
+
 try:
     from specatlas.config import parse_config
     from specatlas.errors import SpecAtlasError
@@ -9,6 +12,12 @@ try:
 except ImportError as error:
     sys.exit(
         f"SpecAtlas is not installed beside this Snakemake ({error}): type `make setup`, then `make leaderboard`."
+    )
+
+# Whoever calls .venv/bin/snakemake without activating the environment still gets its `specatlas`.
+if shutil.which("specatlas") is None:
+    os.environ.update(
+        PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()])
     )
 
 NEEDS_PROFILE = (

@@ -5,7 +5,7 @@ rule board:
     input:
         records=PLAN.records,
         published=PLAN.published,
-        cards=PLAN.cards,
+        sources=PLAN.sources,
     output:
         BOARD,
     log:
@@ -23,7 +23,8 @@ rule site:
         cards=PLAN.cards,
         pages=PLAN.site_sources,
     output:
-        SITE,
+        # The build replaces the whole folder itself; `update` keeps the old site where a build fails.
+        update(SITE),
     log:
         "results/logs/site.log",
     params:

@@ -160,6 +160,12 @@ class Plan:
         return [str(self.project.methods / "taxonomy.yaml"), *cards]
 
     @property
+    def sources(self) -> list[str]:
+        """The taxonomy and every method's files: what tells a board which of its records are stale."""
+        files = (str(path) for method in self.catalog.methods.values() for path in method.sources)
+        return [str(self.project.methods / "taxonomy.yaml"), *files]
+
+    @property
     def site_sources(self) -> list[str]:
         """Templates, assets and hand-written pages."""
         folder = self.project.root / "site"

@@ -9,6 +9,7 @@ import typer
 from specatlas.cli.artifact_failure import record_failure
 from specatlas.cli.common import FAILED_CHECK, ConfigOption, load_config, load_project, relative, runnable, say
 from specatlas.cli.schemas import SCHEMA_FOLDER, current_schemas, outdated, write_schemas
+from specatlas.cli.unlock import unlock
 from specatlas.errors import CatalogError, ConfigError, SpecAtlasError
 from specatlas.files import write_json
 from specatlas.project import find_project
@@ -20,7 +21,8 @@ def register(app: typer.Typer) -> None:
     """Adds this group's commands."""
     for command in (fetch, corpus, train, measure, site):
         app.command(rich_help_panel=PANEL)(command)
-    app.command(hidden=True)(schemas)
+    for command in (schemas, unlock):
+        app.command(hidden=True)(command)
 
 
 def fetch(
