@@ -41,7 +41,7 @@ class Probes:
 
     Attributes:
         tokens: `[batch, probes]` ids (ignored where `embeddings` is given).
-        offsets: `[batch or 1, probes]` positions relative to the root's.
+        offsets: `[batch or 1, probes]` positions relative to the root's; beyond the target's context, its last one.
         visible: bool `[batch or 1, probes, 1 + nodes + probes]`: which of root, nodes and probes each probe sees.
             Every probe sees the committed context; no node sees a probe.
         embeddings: `[batch or 1, probes, hidden]` input embeddings of the probes' own, or None.

@@ -55,7 +55,8 @@ def plan_span(
     else:
         if positions is None:
             positions = _column(lengths, cache.device) + torch.arange(width, device=cache.device)
-        rotation = table[positions].unsqueeze(2)
+        # Near the end of the context, padding and probes may point beyond it; no token of the answer does.
+        rotation = table[positions.clamp(max=len(table) - 1)].unsqueeze(2)
     if uniform:
         bias = None if width == 1 and mask is None else _bias(_new_mask(width, mask, cache.device))
         return Span(rotation, lengths[0], None, lengths[0] + width, bias)
