@@ -21,9 +21,7 @@ def write(path: Path, text: str) -> None:
 
 
 def measure(slug: str, config: dict) -> None:
-    """A record with a status; methods named in FAKE_FAILS fail, the ones in FAKE_BREAKS break the machine."""
-    if slug in os.environ.get("FAKE_BREAKS", "").split(","):
-        sys.exit("the machine is broken")
+    """A record with a status; methods named in FAKE_FAILS fail."""
     status = "failed" if slug in os.environ.get("FAKE_FAILS", "").split(",") else "ok"
     folder = Path("results/records") / config["machine"] / config["target"] / config["prompts"]["name"]
     write(folder / option("--settings") / f"{slug}.json", json.dumps({"method": slug, "status": status}))
@@ -35,6 +33,8 @@ def main() -> None:
     name = first if command in {"fetch", "train", "measure"} else ""
     started = time.time()
     time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
+    if {command, name} & set(os.environ.get("FAKE_BREAKS", "").split(",")) - {""}:
+        sys.exit("the machine is broken")
     config = json.loads(option("--config", "{}"))
     if command == "fetch":
         write(Path(option("--receipt")), json.dumps({"model": name}))

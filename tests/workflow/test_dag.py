@@ -109,3 +109,9 @@ def test_a_broken_machine_fails_the_run_and_the_next_run_repairs_it(finished: Ch
     again = finished.snakemake()
     assert again.code == 0
     assert [call[:2] for call in finished.calls()] == [["measure", "plain"], ["board", ""], ["site", ""]]
+
+
+def test_a_site_that_cannot_be_built_is_built_again(finished: Checkout) -> None:
+    finished.edit("site/templates/page.j2")
+    assert finished.snakemake(FAKE_BREAKS="site").code != 0
+    assert finished.snakemake("-n").plan == {"site": 1, "all": 1}

@@ -23,8 +23,9 @@ rule site:
         cards=PLAN.cards,
         pages=PLAN.site_sources,
     output:
-        # The build replaces the whole folder itself; `update` keeps the old site where a build fails.
-        update(SITE),
+        # Snakemake removes the old page first: after a failed build it is missing, and so the next run builds again.
+        # (`update` would keep it, and Snakemake would take it for the new one.)
+        SITE,
     log:
         "results/logs/site.log",
     params:

@@ -187,7 +187,7 @@ class Plan:
             return self._slice(budget=ANY_BUDGET | {"name": self.config.budget.name}, drafters={slug: drafter})
         parts: dict[str, Any] = {"budget": self.config.budget.model_dump()}
         if card.training is not None and card.training.kind == "search":
-            parts["prompts"] = ANY_PROMPTS | self.config.prompts.model_dump(include={"source", "categories"})
+            parts["prompts"] = ANY_PROMPTS | self.config.prompts.model_dump(include={"source"})
         else:
             parts["corpus"] = self.config.corpus.model_dump()
         return self._slice(**parts)

@@ -10,7 +10,7 @@ from specatlas.cli.artifact_failure import record_failure
 from specatlas.cli.common import FAILED_CHECK, ConfigOption, load_config, load_project, relative, runnable, say
 from specatlas.cli.schemas import SCHEMA_FOLDER, current_schemas, outdated, write_schemas
 from specatlas.cli.unlock import unlock
-from specatlas.errors import CatalogError, ConfigError, SpecAtlasError
+from specatlas.errors import CatalogError, ConfigError, ModelSourceError, SpecAtlasError
 from specatlas.files import write_json
 from specatlas.project import find_project
 
@@ -64,7 +64,7 @@ def train(slug: str, config: ConfigOption = None) -> None:
 
     try:
         folder = Path(make_artifact(project, chosen, slug))
-    except (OSError, ConfigError):
+    except (OSError, ConfigError, ModelSourceError):
         raise
     except Exception as error:
         if not isinstance(error, SpecAtlasError):

@@ -1,5 +1,6 @@
 """What a run has and lacks, job by job, read from files alone."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def _states(plan: Plan) -> Iterator[JobState]:
         yield _file_state("corpus", config.corpus.name, [plan.corpus], log)
     for slug in makers:
         log = logs / "artifact" / config.target / config.budget.name / f"{slug}.log"
-        yield _file_state("artifact", slug, plan.artifact(slug), log)
+        yield _artifact_state(slug, plan.artifact(slug), log)
     for settings in config.settings:
         for slug in plan.slugs:
             path = Path(plan.record(settings, slug))
@@ -60,6 +61,16 @@ def _file_state(kind: str, name: str, files: list[str], log: Path) -> JobState:
     if all(Path(file).is_file() for file in files):
         return JobState(kind, name, "done")
     return _missing(kind, name, log)
+
+
+def _artifact_state(slug: str, files: list[str], log: Path) -> JobState:
+    state = _file_state("artifact", slug, files, log)
+    if state.state != "done":
+        return state
+    report = json.loads(Path(files[-1]).read_text(encoding="utf-8"))
+    if report.get("status") in {"failed", "refused"}:
+        return JobState("artifact", slug, report["status"], report["reason"])
+    return state
 
 
 def _record_state(name: str, path: Path, log: Path) -> JobState:
