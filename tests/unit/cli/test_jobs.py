@@ -73,6 +73,7 @@ def test_corpus(cli, stand_in, project) -> None:
     [
         (UnsupportedArchitecture("No heads fit this target."), "refused", "UnsupportedArchitecture", "No heads fit"),
         (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError", "division by zero"),
+        (MemoryError("no room"), "out_of_memory", "MemoryError", "no room"),
     ],
 )
 def test_a_failed_training_is_typed_data(

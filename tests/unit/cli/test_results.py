@@ -9,7 +9,7 @@ from specatlas.archive import all_records, iterate_published
 from specatlas.catalog.discovery import load_catalog
 from specatlas.cli.artifact_failure import record_failure
 from specatlas.errors import RecordError
-from specatlas.records.schema import Exactness, Record, UnitKey, Verdict
+from specatlas.records.schema import Exactness, Record, UnitKey, UnitStatus, Verdict
 from specatlas.records.store import write_record
 from tests.unit.analysis.factory import CREATED, HARNESS, Unit, failed_record, make_record, provenance
 from tests.unit.cli.conftest import raiser
@@ -130,7 +130,9 @@ def test_status_says_what_is_missing_and_why(cli, project) -> None:
 
 
 def test_status_shows_a_failed_training(cli, project) -> None:
-    record_failure(project.artifact("tiny-llama", "smoke", "trained"), ZeroDivisionError("division by zero"))
+    record_failure(
+        project.artifact("tiny-llama", "smoke", "trained"), ZeroDivisionError("division by zero"), UnitStatus.FAILED
+    )
     states = {(state["kind"], state["name"]): state for state in json.loads(cli("status", "--json").out)}
     assert states["artifact", "trained"]["state"] == "failed"
     assert states["artifact", "trained"]["reason"] == "division by zero"

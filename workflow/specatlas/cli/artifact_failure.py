@@ -4,17 +4,19 @@ import json
 import struct
 from pathlib import Path
 
-from specatlas.errors import Refusal, SpecAtlasError
+from specatlas.errors import SpecAtlasError
 from specatlas.files import atomic_path, write_json
+from specatlas.records.schema import UnitStatus
 
 
-def record_failure(folder: Path, error: Exception) -> Path:
+def record_failure(folder: Path, error: Exception, status: UnitStatus) -> Path:
     """Writes `training.json` with status and reason, and a safetensors file without tensors that says the same.
 
-    Written by hand rather than through torch, which may be what failed.
+    `specatlas.measure.failures.check_artifacts` reads it. Written by hand rather than through torch, which may be what
+    failed.
     """
     failure = {
-        "status": "refused" if isinstance(error, Refusal) else "failed",
+        "status": status.value,
         "error_code": error.code if isinstance(error, SpecAtlasError) else type(error).__name__,
         "reason": str(error) or type(error).__name__,
     }

@@ -21,8 +21,8 @@ def register(app: typer.Typer) -> None:
     """Adds this group's commands."""
     for command in (fetch, corpus, train, measure, site):
         app.command(rich_help_panel=PANEL)(command)
-    for command in (schemas, unlock):
-        app.command(hidden=True)(command)
+    app.command(hidden=True)(schemas)
+    app.command(hidden=True)(unlock)
 
 
 def fetch(
@@ -60,6 +60,7 @@ def train(slug: str, config: ConfigOption = None) -> None:
     if card.training is None:
         raise CatalogError(f"Method {slug} trains nothing; its card has no `training`.")
     chosen = load_config(project, config)
+    from specatlas.measure.failures import status_of
     from specatlas.training.artifacts import make_artifact
 
     try:
@@ -69,7 +70,8 @@ def train(slug: str, config: ConfigOption = None) -> None:
     except Exception as error:
         if not isinstance(error, SpecAtlasError):
             traceback.print_exc()
-        folder = record_failure(project.artifact(chosen.target, chosen.budget.name, slug), error)
+        folder = project.artifact(chosen.target, chosen.budget.name, slug)
+        record_failure(folder, error, status_of(error))
         say(f"Training of {slug} failed ({error}); its record will say so.")
     say(f"Artifact: {relative(folder, project)}.")
 

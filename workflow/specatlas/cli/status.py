@@ -68,7 +68,7 @@ def _artifact_state(slug: str, files: list[str], log: Path) -> JobState:
     if state.state != "done":
         return state
     report = json.loads(Path(files[-1]).read_text(encoding="utf-8"))
-    if report.get("status") in {"failed", "refused"}:
+    if report.get("status") in set(UnitStatus) - {UnitStatus.OK}:
         return JobState("artifact", slug, report["status"], report["reason"])
     return state
 
