@@ -48,7 +48,7 @@ class Costs:
 
 @torch.inference_mode()
 def measure_costs(target: Transformer, head: Head, longest: int) -> Costs:
-    """Times passes over a made-up context and solves for the pieces; the shortest of several runs counts."""
+    """Times passes over a made-up context and compares them; the shortest of several runs counts."""
     cache = target.new_cache(1, CONTEXT + longest + 1)
     cache.advance([CONTEXT])
     every = frozenset(range(target.architecture.layers))
@@ -65,14 +65,16 @@ def measure_costs(target: Transformer, head: Head, longest: int) -> Costs:
         return float(min(times))
 
     whole = run(1, ALL_LAYERS, None)
-    no_attention = run(1, LayerPlan(skipped_attention=every), None)
-    no_feed_forward = run(1, LayerPlan(skipped_feed_forward=every), None)
-    no_layers = run(1, LayerPlan(skipped_attention=every, skipped_feed_forward=every), head.logits)
+    attention = max(whole - run(1, LayerPlan(skipped_attention=every), None), 1.0)
+    feed_forward = max(whole - run(1, LayerPlan(skipped_feed_forward=every), None), 1.0)
+    nothing = LayerPlan(skipped_attention=every, skipped_feed_forward=every)
+    # Scaled so that the pieces add up to the whole, which is the least noisy of these times.
+    scale = max(whole - run(1, nothing, None), 1.0) / (attention + feed_forward) / target.architecture.layers
     verify = [run(width, ALL_LAYERS, target.head) for width in range(1, longest + 2)]
-    layers, unit = target.architecture.layers, verify[0]
-    pieces = ((whole - no_attention) / layers, (whole - no_feed_forward) / layers, no_layers)
-    attention, feed_forward, rest = (_share(max(piece, 0.0) / unit) for piece in pieces)
-    return Costs(attention, feed_forward, rest, tuple(_share(time / unit) for time in verify))
+    # A wider pass never takes less time: where it seemed to, the narrower one was disturbed.
+    verify = [min(verify[width:]) for width in range(len(verify))]
+    shares = [time / verify[0] for time in (attention * scale, feed_forward * scale, run(1, nothing, head.logits))]
+    return Costs(*map(_share, shares), tuple(_share(time / verify[0]) for time in verify))
 
 
 def _share(value: float) -> float:
