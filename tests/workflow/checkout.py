@@ -101,6 +101,7 @@ def make_checkout(root: Path) -> Checkout:
     shutil.copytree(ROOT / "workflow", root / "workflow", ignore=skip)
     shutil.copytree(ROOT / "data" / "prompts", root / "data" / "prompts")
     shutil.copy(ROOT / "Snakefile", root / "Snakefile")
+    shutil.copy(ROOT / "data" / "models.yaml", root / "data" / "models.yaml")
     shutil.copy(root / "workflow/config/smoke.yaml", root / "workflow/config/default.yaml")
     for name, text in STANDINS.items():
         (root / "workflow/specatlas/measure" / name).write_text(text)

@@ -37,7 +37,7 @@ def main() -> None:
         sys.exit("the machine is broken")
     config = json.loads(option("--config", "{}"))
     if command == "fetch":
-        write(Path(option("--receipt")), json.dumps({"model": name}))
+        write(Path("results/models") / name / "provenance.json", json.dumps({"model": name}))
     elif command == "corpus":
         write(Path("results/corpora") / config["target"] / f"{config['corpus']['name']}.parquet", "corpus")
     elif command == "train":

@@ -42,6 +42,11 @@ def test_plans_and_lint_need_no_profile(checkout: Checkout) -> None:
     [
         ("budget:", "budgets: 3\nbudget:", "configuration: budgets: Extra inputs are not permitted"),
         ("cycles: 1", "cycles: 0", "configuration: settings.greedy-fp32.cycles: "),
+        (
+            "target: tiny-llama",
+            "target: tiny-lama",
+            "data/models.yaml has no model 'tiny-lama'; did you mean tiny-llama",
+        ),
         ("methods: all", "methods: [plian]", "No method is called `plian`; did you mean plain?"),
     ],
 )

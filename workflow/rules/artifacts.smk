@@ -4,14 +4,16 @@
 
 rule fetch:
     output:
-        "results/models/{model}.json",
+        PLAN.model("{model}"),
     log:
         "results/logs/fetch/{model}.log",
     threads: all_cores
     resources:
         machine=1,
+    params:
+        entry=lambda wildcards: PLAN.model_parameters(wildcards.model),
     shell:
-        "specatlas fetch {wildcards.model} --receipt {output} > {log} 2>&1"
+        "specatlas fetch {wildcards.model} > {log} 2>&1"
 
 
 rule corpus:

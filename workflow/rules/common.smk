@@ -7,7 +7,7 @@ try:
     from specatlas.errors import SpecAtlasError
     from specatlas.measure.environment import machine_name
     from specatlas.measure.hashes import harness_sha256, training_sha256
-    from specatlas.plan import Plan, check_overrides, models_of, package_sha256
+    from specatlas.plan import Plan, check_plan, package_sha256
     from specatlas.project import Project
 except ImportError as error:
     sys.exit(
@@ -42,8 +42,7 @@ def make_plan():
             parsed,
             machine_name(parsed),
         )
-        check_overrides(parsed, plan.catalog)
-        plan.methods
+        check_plan(plan)
         return plan
     except SpecAtlasError as error:
         sys.exit(str(error))

@@ -16,6 +16,7 @@ from specatlas.catalog.discovery import Catalog, Method, load_catalog
 from specatlas.config import Config
 from specatlas.errors import ConfigError
 from specatlas.files import sha256_of_files
+from specatlas.models.registry import load_model_registry
 from specatlas.project import Project
 from specatlas.records.schema import UnitKey
 
@@ -80,8 +81,8 @@ class Plan:
     # --- files ---------------------------------------------------------------------------------------------------
 
     def model(self, model_id: str) -> str:
-        """The receipt of a fetched model; it lies beside the model's folder."""
-        return str(self.project.models / f"{model_id}.json")
+        """The provenance of a fetched model: written last, and the same bytes for the same weights."""
+        return str(self.project.models / model_id / "provenance.json")
 
     @property
     def corpus(self) -> str:
@@ -175,6 +176,15 @@ class Plan:
 
     # --- parameters ----------------------------------------------------------------------------------------------
 
+    def model_parameters(self, model_id: str) -> str:
+        """The part of a model's entry that decides what is fetched.
+
+        Raises:
+            ModelSourceError: `data/models.yaml` has no such model.
+        """
+        entry = load_model_registry(self.project).entry(model_id)
+        return frozen(entry.model_dump(mode="json", exclude={"description", "template", "role"}))
+
     def corpus_config(self) -> str:
         """The configuration as far as the corpus depends on it."""
         return self._slice(corpus=self.config.corpus.model_dump())
@@ -212,19 +222,24 @@ class Plan:
         return frozen(common | neutral | parts)
 
 
-def check_overrides(config: Config, catalog: Catalog) -> None:
-    """Checks the configuration's hyper-parameters and drafters against the cards.
+def check_plan(plan: Plan) -> None:
+    """Checks everything that a run names against cards and model list, before anything is made.
 
     Raises:
-        ConfigError: A drafter is given for a method without an artifact.
+        ConfigError: A drafter is given for a method that cannot use one.
         CatalogError: Unknown method or hyper-parameter, value out of bounds.
+        ModelSourceError: Unknown model.
     """
-    for settings in config.settings.values():
+    for settings in plan.config.settings.values():
         for slug, values in settings.hyperparameters.items():
-            catalog[slug].card.settings(values)
-    for slug in config.drafters:
-        if catalog[slug].card.training is None:
-            raise ConfigError(f"drafters.{slug}: this method has no artifact that a checkpoint could replace.")
+            plan.catalog[slug].card.settings(values)
+    for slug in plan.config.drafters:
+        train = plan.catalog[slug].folder / "train.py"
+        if not train.is_file() or "\ndef convert(" not in train.read_text(encoding="utf-8"):
+            raise ConfigError(f"drafters.{slug}: {train} has no convert(...) that could take a public checkpoint.")
+    for model_id in models_of(plan.config):
+        plan.model_parameters(model_id)
+    _ = plan.methods
 
 
 def models_of(config: Config) -> Iterable[str]:

@@ -72,6 +72,12 @@ lossless: {greedy: exact, sampling: unsupported}
 verification: {greedy: greedy}
 status: runnable
 """
+MODELS = """\
+models:
+  tiny-llama: &tiny
+    {source: "tiny:llama", licence: MIT, family: llama, template: ChatML, description: Random., role: both}
+  public-heads: *tiny
+"""
 
 
 @dataclass
@@ -105,6 +111,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         "methods/model_centric/paper_only/method.yaml": PAPER_ONLY,
         "methods/_template/method.yaml": TEMPLATE,
         "methods/_template/method.py": '"""My method: what my_method does; my_methods stays."""\n',
+        "data/models.yaml": MODELS,
         "workflow/config/default.yaml": (REPOSITORY / "workflow/config/smoke.yaml").read_text(),
     }
     for name, text in files.items():

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from specatlas.config import parse_config, read_config
-from specatlas.errors import CatalogError, ConfigError
-from specatlas.plan import Plan, check_overrides, models_of, package_sha256
+from specatlas.errors import CatalogError, ConfigError, ModelSourceError
+from specatlas.plan import Plan, check_plan, models_of, package_sha256
 from specatlas.project import Project
 from tests.unit.cli.conftest import REPOSITORY
 
@@ -25,7 +25,7 @@ def plan_of(project, **changes) -> Plan:
 def test_shipped_configurations_are_valid(path: Path) -> None:
     config = read_config(path)
     assert config.name == path.stem
-    check_overrides(config, Plan(Project(root=REPOSITORY, results=Path("results")), config, "box").catalog)
+    check_plan(Plan(Project(root=REPOSITORY, results=Path("results")), config, "box"))
     assert config.prompts.split == "test"
 
 
@@ -70,12 +70,18 @@ def test_a_public_drafter_replaces_training(project) -> None:
 
 def test_overrides_are_checked_against_the_cards(project) -> None:
     settings = {"s": {"hyperparameters": {"lookup": {"draft_length": 99}}}}
-    wrong = plan_of(project, settings=settings)
     with pytest.raises(CatalogError, match="must lie in"):
-        check_overrides(wrong.config, wrong.catalog)
-    wrong = plan_of(project, drafters={"lookup": "x"})
-    with pytest.raises(ConfigError, match=r"drafters\.lookup"):
-        check_overrides(wrong.config, wrong.catalog)
+        check_plan(plan_of(project, settings=settings))
+    with pytest.raises(ModelSourceError, match="no model 'tiny-lama'"):
+        check_plan(plan_of(project, target="tiny-lama"))
+
+
+def test_a_public_drafter_needs_a_method_that_converts_it(project) -> None:
+    plan = plan_of(project, drafters={"trained": "public-heads"})
+    with pytest.raises(ConfigError, match=r"drafters\.trained: .*train\.py has no convert"):
+        check_plan(plan)
+    (project.methods / "model_centric/trained/train.py").write_text("\n\ndef convert(checkpoint, job):\n    ...\n")
+    check_plan(plan)
 
 
 def test_a_method_that_cannot_run_is_not_measured(project) -> None:

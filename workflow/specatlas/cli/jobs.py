@@ -11,7 +11,7 @@ from specatlas.cli.common import FAILED_CHECK, ConfigOption, load_config, load_p
 from specatlas.cli.schemas import SCHEMA_FOLDER, current_schemas, outdated, write_schemas
 from specatlas.cli.unlock import unlock
 from specatlas.errors import CatalogError, ConfigError, ModelSourceError, SpecAtlasError
-from specatlas.files import write_json
+from specatlas.progress import task
 from specatlas.project import find_project
 
 PANEL = "Steps of the leaderboard (Snakemake calls these)"
@@ -27,16 +27,13 @@ def register(app: typer.Typer) -> None:
 
 def fetch(
     model: Annotated[str, typer.Argument(help="Model id in data/models.yaml.")],
-    receipt: Annotated[Path | None, typer.Option(help="Write a list of the fetched files here.")] = None,
 ) -> None:
     """Fetch, verify and convert a model."""
     project = find_project()
-    from specatlas.models.fetch import fetch_model
+    from specatlas.models.fetch import FETCH_STEPS, fetch_model
 
-    folder = Path(fetch_model(project, model))
-    if receipt is not None:
-        files = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
-        write_json(receipt, {"model": model, "folder": relative(folder, project), "bytes": files})
+    with task(f"Fetching {model}", FETCH_STEPS) as progress:
+        folder = fetch_model(project, model, progress)
     say(f"{model} is at {relative(folder, project)}.")
 
 
