@@ -55,11 +55,11 @@ class Window:
         Returns:
             The likeliest tokens, `[batch, width]`.
         """
-        if probes is None:
-            return root.argmax(-1)
-        if len(self.levels) == 1:
-            return torch.cat((root.argmax(-1), probes.argmax(-1)), 1)
-        return probes[:, -self.width :].argmax(-1)
+        logits = root if probes is None else probes
+        if probes is not None and len(self.levels) == 1:
+            logits = torch.cat((root, probes), 1)
+        # Not argmax: on a CPU it is 40 times slower in bf16.
+        return logits[:, -self.width :].max(-1).indices
 
     def ngrams(self, roots: Tensor, top: Tensor) -> Tensor:
         """The n-gram of every column of a full window, `[batch, columns, ngram]`."""

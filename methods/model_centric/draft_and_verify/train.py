@@ -24,7 +24,7 @@ from .costs import measure_costs
 from .exam import Exam, Text
 from .search import Search, logged_costs
 
-PROMPTS, LONGEST_PROMPT, ANSWER = 32, 384, 49
+PROMPTS, LONGEST_PROMPT, ANSWER = 24, 384, 49
 """Prompts used, in tokens their longest, and answer tokens; the first of these comes from the prefill."""
 
 
