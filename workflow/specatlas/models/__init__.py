@@ -1,0 +1,1 @@
+"""Where models come from: the registry, fetching and conversion, tokenizers, tiny models for tests."""
