@@ -37,6 +37,7 @@ class DraftModel:
         self.model, self.head = model, head
         self.passes = 0
         self._cache: KVCache | None = None
+        self._committed: list[int] = []
 
     def start(self, context: Context) -> None:
         """Prefills the prompts."""
@@ -58,6 +59,8 @@ class DraftModel:
         """Drafts `lengths[row]` tokens a row, sampled as the settings say (argmax at temperature 0)."""
         limits = self._limits(context, lengths)
         longest = max(limits)
+        assert self._cache is not None
+        self._committed = list(self._cache.lengths)
         if longest == 0:
             return Draft.empty(context.batch, context.device)
         uniforms = None if context.settings.greedy else context.uniforms(longest, DRAFT_STREAM)

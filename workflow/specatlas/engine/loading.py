@@ -70,6 +70,12 @@ def read_safetensors(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
+def head_weight(folder: Path) -> Tensor:
+    """The head's weight `[vocabulary, hidden]` as stored, since a loaded model has packed its own."""
+    tensors = read_safetensors(folder)
+    return tensors.get("lm_head.weight", tensors["model.embed_tokens.weight"])
+
+
 def fuse(tensors: dict[str, Tensor], architecture: Architecture, source: Path | str) -> dict[str, Tensor]:
     """Renames a Hugging Face state dict to the engine's names, fusing projections and reordering rotary pairs.
 
