@@ -154,7 +154,7 @@ def test_a_missing_shard_is_named(register, project, source):
 
 def test_another_family_than_announced_is_refused(register, project):
     register("tiny:qwen2,layers=1")
-    with pytest.raises(ModelSourceError, match="is a qwen2 model, but .* llama"):
+    with pytest.raises(ModelSourceError, match=r"is a qwen2 model, but .* llama"):
         fetch_model(project, "m")
 
 

@@ -152,7 +152,7 @@ def _seal(
     model_type = json.loads((building / "config.json").read_text(encoding="utf-8"))["model_type"]
     if model_type != entry.family:
         raise ModelSourceError(
-            f"{entry.source} is a {model_type} model, but data/models.yaml calls {model_id!r} {entry.family}; correct it."
+            f"{entry.source} is a {model_type} model, but data/models.yaml calls {model_id!r} {entry.family}; fix it."
         )
     for path in building.iterdir():
         if not path.is_symlink():
