@@ -1,19 +1,16 @@
 """What records and artifacts depend on, as hashes. Imports no torch."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import specatlas
 from specatlas.files import sha256_of_file, sha256_of_files
+from specatlas.models.checkpoint import read_provenance
 
 HARNESS = ("engine", "drafting", "measure", "records", "prompts", "models/tokenizer.py")
 TRAINING = ("engine", "drafting", "training")
 NOT_MEASURING = ("measure/single.py", "measure/peers")
 """Commands that print and write no record."""
-
-PROVENANCE_FILE = "provenance.json"
-_WEIGHTS_KEY = "sha256"
 
 
 def harness_sha256(package: Path | None = None) -> str:
@@ -45,19 +42,11 @@ def _sources_sha256(package: Path, parts: Iterable[str], left_out: Iterable[str]
 
 
 def model_sha256(folder: Path) -> str:
-    """Hash of a checkpoint's weights: the one that fetching recorded, or of config and safetensors files."""
-    recorded = _recorded_sha256(folder / PROVENANCE_FILE)
-    if recorded is not None:
-        return recorded
+    """Hash of a checkpoint: the one that fetching recorded, or of its config and safetensors files."""
+    provenance = read_provenance(folder)
+    if provenance is not None:
+        return provenance.checkpoint_sha256
     return sha256_of_files([*folder.glob("*.safetensors"), *folder.glob("config.json")], folder)
-
-
-def _recorded_sha256(path: Path) -> str | None:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8")).get(_WEIGHTS_KEY)
-    except (OSError, json.JSONDecodeError, AttributeError):
-        return None
-    return value if isinstance(value, str) else None
 
 
 def artifact_hashes(files: dict[str, Path]) -> dict[str, str]:
