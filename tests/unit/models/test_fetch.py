@@ -237,6 +237,7 @@ def test_a_gguf_file_inside_a_package_becomes_a_checkpoint(register, project, ti
     assert provenance.notes["source_sha256"] == sha256_of_file(tiny_gguf)
     assert provenance.dequantised_from == "Q4_1"
     assert Tokenizer(folder).eos_ids == {2}
+    assert "transformers_version" not in (folder / "config.json").read_text()
     assert names(folder) == {*provenance.files, "provenance.json"}
     assert names(project.models) == {"m"}
 

@@ -2,7 +2,8 @@ import gguf
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from tokenizers import Tokenizer as Backend
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from specatlas.errors import ModelSourceError
 from specatlas.models.gguf_import import convert_gguf
@@ -61,6 +62,15 @@ def test_tokenizer_splits_digits_as_the_original_does(tmp_path, original):
     assert tokenizer.encode_chat("Hi") == before.encode_chat("Hi")
     pieces = tokenizer._backend.backend_tokenizer.pre_tokenizer.pre_tokenize_str("a\n\n12")
     assert [piece for piece, _ in pieces] == ["a", "ĊĊ", "1", "2"]
+
+
+def test_qwen2_splits_as_transformers_own_tokenizer_does(tmp_path):
+    original = make_tiny_checkpoint(tmp_path / "o", "qwen2", vocabulary=VOCABULARY, layers=1, tokenizer="none")
+    target, _ = converted(tmp_path, original, split="qwen2")
+    qwen = AutoTokenizer.from_pretrained(target).backend_tokenizer.pre_tokenizer
+    ours = Backend.from_file(str(target / "tokenizer.json")).pre_tokenizer
+    for text in ("It's 12  o'clock\n\n  x=3;\t\ty", "naïve 東京 🙂 ... ok \n z"):
+        assert ours.pre_tokenize_str(text) == qwen.pre_tokenize_str(text)
 
 
 def test_template_of_the_entry_fills_in(tmp_path, original):

@@ -142,6 +142,13 @@ def stamp_files(folder: Path) -> dict[str, FileStamp]:
     }
 
 
+def drop_versions(folder: Path) -> None:
+    """Removes the version of `transformers` from what it wrote, so that a model hashes alike on every machine."""
+    for name in ("config.json", "generation_config.json"):
+        kept = {key: value for key, value in _read_json(folder / name).items() if key != "transformers_version"}
+        write_json(folder / name, kept)
+
+
 def weights_sha256(files: dict[str, FileStamp]) -> str:
     """The hash of the weights alone; see `Provenance.weights_sha256`."""
     weights = {name: stamp.sha256 for name, stamp in files.items() if name.endswith(".safetensors")}

@@ -33,7 +33,7 @@ from specatlas.project import Project
 
 FETCH_STEPS = 3
 # Part of every request: raise it when a conversion writes other bytes, so that older folders are made again.
-CONVERSION = 1
+CONVERSION = 3
 
 
 def fetch_model(project: Project, model_id: str, progress: Task | None = None) -> Path:

@@ -1,6 +1,6 @@
 """A GGUF file becomes an ordinary checkpoint: config, tokenizer and dequantised weights as safetensors.
 
-`transformers` reads config and tokenizer out of the file. The tensors are dequantised here with the `gguf` package:
+`transformers` reads the config out of the file. The tensors are dequantised here with the `gguf` package:
 `from_pretrained(gguf_file=...)` would need one more dependency and returns an object that refuses `save_pretrained`.
 
 The weights are stored in bfloat16. A dequantised Q4_1 value (scale × q + minimum) needs more bits than that, so storing
@@ -13,16 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from specatlas.errors import ModelSourceError
-
-# Rules by which GGUF's `tokenizer.ggml.pre` splits text before BPE. `transformers` ignores the field and always uses
-# GPT-2's rule, which is wrong for `smollm`: there every digit is split off first, so "\n\n2" has one token for the
-# line breaks and not two. Rules that were not compared with the original tokenizer are refused.
-CHECKED_SPLITS = frozenset({"default", "gpt-2", "smollm", "qwen2"})
-PROBES = (
-    "In 2024, I paid 12345 dollars.\n\n2 items:  3\tand  don't  stop.",
-    "def f(x):\n    return x ** 2  # naïve – 東京 🙂\n",
-    "  leading and trailing  ",
-)
+from specatlas.models.gguf_tokenizer import check_tokenizer, field, write_tokenizer
 
 
 @dataclass(frozen=True)
@@ -58,58 +49,10 @@ def convert_gguf(source: Path, folder: Path, chat_template: str | None = None) -
     local = folder / "source.gguf"
     local.symlink_to(source.resolve())  # transformers wants folder and file name apart
     try:
-        _convert_tokenizer(reader, folder, local.name, chat_template)
+        write_tokenizer(reader, folder, chat_template)
         return _convert_weights(reader, folder, local.name)
     finally:
         local.unlink(missing_ok=True)
-
-
-def _field(reader: Any, name: str) -> Any:
-    field = reader.get_field(name)
-    return None if field is None else field.contents()
-
-
-def _convert_tokenizer(reader: Any, folder: Path, name: str, chat_template: str | None) -> None:
-    from tokenizers import pre_tokenizers
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    split = _field(reader, "tokenizer.ggml.pre") or "default"
-    if split not in CHECKED_SPLITS:
-        raise ModelSourceError(
-            f"The GGUF file splits text by the rule {split!r}, which was not checked against its original tokenizer; "
-            "use a safetensors checkpoint with its own tokenizer."
-        )
-    converted = AutoTokenizer.from_pretrained(folder, gguf_file=name)
-    backend = converted.backend_tokenizer
-    if split == "smollm":
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-        )
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        **converted.special_tokens_map,
-        clean_up_tokenization_spaces=False,
-        model_max_length=_field(reader, f"{_field(reader, 'general.architecture')}.context_length"),
-    )
-    tokenizer.chat_template = converted.chat_template or chat_template
-    if tokenizer.chat_template is None:
-        raise ModelSourceError(
-            "The GGUF file has no chat template; give one as `chat_template` in the model's entry of data/models.yaml."
-        )
-    tokenizer.save_pretrained(folder)
-
-
-def _check_tokenizer(folder: Path) -> None:
-    """What was saved must read back as the same function from text to tokens (fault F04)."""
-    from tokenizers import Tokenizer as Backend
-    from transformers import AutoTokenizer
-
-    saved = Backend.from_file(str(folder / "tokenizer.json"))
-    loaded = AutoTokenizer.from_pretrained(folder)
-    for probe in PROBES:
-        ids = loaded.encode(probe, add_special_tokens=False)
-        if ids != saved.encode(probe, add_special_tokens=False).ids or loaded.decode(ids) != probe:
-            raise ModelSourceError(f"The converted tokenizer does not read back {probe!r}; use another checkpoint.")
 
 
 def _convert_weights(reader: Any, folder: Path, name: str) -> Conversion:
@@ -129,7 +72,7 @@ def _convert_weights(reader: Any, folder: Path, name: str) -> Conversion:
     config.rms_norm_eps = float(f"{config.rms_norm_eps:.6g}")  # the file holds it as fp32: 9.99999974e-06 means 1e-05
     model.generation_config.eos_token_id = config.eos_token_id
     model.save_pretrained(folder)
-    _check_tokenizer(folder)
+    check_tokenizer(folder)
     counts: dict[str, int] = {}
     for tensor in reader.tensors:
         counts[tensor.tensor_type.name] = counts.get(tensor.tensor_type.name, 0) + 1
@@ -154,7 +97,7 @@ def _dequantise(reader: Any, config: Any, wanted: set[str]) -> tuple[dict[str, A
     rounding = 0.0
     for key, name in names.items():
         exact = torch.from_numpy(dequantize(tensors[name].data, tensors[name].tensor_type).copy()).float()
-        exact = _unpermuted(exact, key, config) if _field(reader, "general.architecture") == "llama" else exact
+        exact = _unpermuted(exact, key, config) if field(reader, "general.architecture") == "llama" else exact
         weights[key] = exact.to(torch.bfloat16).contiguous()
         error = (exact - weights[key].float()).abs().max() / exact.abs().max().clamp_min(1e-30)
         rounding = max(rounding, float(error))
@@ -165,7 +108,7 @@ def _names(reader: Any, layers: int, wanted: set[str]) -> dict[str, str]:
     """Name in `transformers` → name in the file, for every parameter that the model has."""
     import gguf
 
-    architecture = _field(reader, "general.architecture")
+    architecture = field(reader, "general.architecture")
     kind = next((key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == architecture), None)
     if architecture not in {"llama", "qwen2", "qwen3"} or kind is None:
         raise ModelSourceError(f"GGUF architecture {architecture!r} is not supported; use llama, qwen2 or qwen3.")

