@@ -9,7 +9,6 @@ from specatlas.drafting.setup import Artifact
 from specatlas.drafting.vocabulary import SubsetHead
 from specatlas.engine.architecture import Architecture, RopeScaling
 from specatlas.engine.linear import Linear
-from specatlas.engine.rotary import rotation_table
 from specatlas.engine.transformer import Transformer
 from specatlas.errors import VocabularyMismatch
 
@@ -48,7 +47,7 @@ def load_draft_model(artifact: Artifact, target: Transformer) -> tuple[Transform
     weights = {name: tensor.to(target.device, target.dtype) for name, tensor in artifact.tensors.items() if "." in name}
     model.load_state_dict(weights, strict=False, assign=True)
     model.embedding = target.embedding
-    model.rotations = rotation_table(architecture, architecture.context).to(target.device)
+    model.rotary = target.rotary
     model.requires_grad_(False).eval()
     for module in model.layers.modules():
         if isinstance(module, Linear):

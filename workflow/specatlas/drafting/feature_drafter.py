@@ -107,10 +107,10 @@ class FeatureDrafter(Drafter):
         positions: Tensor | None = None,
         visible: Tensor | None = None,
     ) -> Tensor:
-        span = plan_span(self.head.rotations, cache, tokens.shape[1], positions, visible)
+        span = plan_span(self.head.rotary, cache, tokens.shape[1], positions, visible)
         fused = self.head.fused(self._target.embed(tokens), features)
         self.passes += 1
-        return self.head.layer(fused, span, cache.keys[0], cache.values[0])  # type: ignore[no-any-return]
+        return self.head.layer(fused, span, 0)  # type: ignore[no-any-return]
 
     def guesses(self, features: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """(log-probabilities, ids) of the likeliest next tokens after predicted features, `[..., count]` each."""

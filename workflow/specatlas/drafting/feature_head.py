@@ -14,7 +14,7 @@ from specatlas.drafting.vocabulary import SubsetHead
 from specatlas.engine.architecture import Architecture
 from specatlas.engine.layers import DecoderLayer
 from specatlas.engine.linear import Linear
-from specatlas.engine.rotary import rotation_table
+from specatlas.engine.rotary import Rotary
 from specatlas.engine.transformer import Transformer
 from specatlas.errors import VocabularyMismatch
 
@@ -26,15 +26,12 @@ class FeatureHead(nn.Module):
         architecture: The target's; the layer has the same shape.
     """
 
-    rotations: Tensor
-
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.architecture = replace(architecture, layers=1)
         self.fuse = Linear(2 * architecture.hidden, architecture.hidden)
         self.layer = DecoderLayer(self.architecture)
-        table = rotation_table(architecture, architecture.context)
-        self.register_buffer("rotations", table, persistent=False)
+        self.rotary = Rotary(architecture)
 
     @classmethod
     def initial(cls, target: Transformer, generator: torch.Generator) -> "FeatureHead":
@@ -55,7 +52,7 @@ class FeatureHead(nn.Module):
 
     def forward_causal(self, embeddings: Tensor, features: Tensor) -> Tensor:
         """Predicted features of whole sequences; differentiable."""
-        rotation = self.rotations[None, : features.shape[1], None]
+        rotation = self.rotary.consecutive(0, features.shape[1])
         return self.layer.forward_causal(self.fused(embeddings, features), rotation)
 
 
@@ -76,7 +73,7 @@ def load_feature_head(artifact: Artifact, target: Transformer) -> tuple[FeatureH
     head = FeatureHead(a)
     moved = {name: tensor.to(target.device, target.dtype) for name, tensor in weights.items()}
     head.load_state_dict(moved, assign=True)
-    head.rotations = head.rotations.to(target.device)
+    head.rotary = target.rotary
     head.requires_grad_(False).eval()
     for module in head.modules():
         if isinstance(module, Linear):

@@ -20,7 +20,7 @@ class _Storage:
 
     def bind(self, store: Tensor) -> None:
         self.store = store
-        self.keys, self.values = list(store[0]), list(store[1])
+        self.keys, self.values = list(store[:, 0]), list(store[:, 1])
 
     @property
     def capacity(self) -> int:
@@ -44,7 +44,7 @@ class KVCache:
     def __init__(
         self, architecture: Architecture, batch: int, capacity: int, *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        shape = (2, architecture.layers, batch * architecture.kv_heads, capacity, architecture.head_dim)
+        shape = (architecture.layers, 2, batch * architecture.kv_heads, capacity, architecture.head_dim)
         self._storage = _Storage(torch.zeros(shape, dtype=dtype, device=device))
         self._kv_heads = architecture.kv_heads
         self.lengths = [0] * batch
@@ -53,6 +53,11 @@ class KVCache:
     def batch(self) -> int:
         """Number of sequences."""
         return len(self.lengths)
+
+    @property
+    def store(self) -> Tensor:
+        """Everything: `[layers, 2 (keys, values), batch * kv_heads, capacity, head_dim]`; replaced when it grows."""
+        return self._storage.store
 
     @property
     def keys(self) -> list[Tensor]:

@@ -253,7 +253,7 @@ class _Run:
             hidden[:, 1 + draft.nodes :] = draft.probes.embeddings
         span = target.span(context.cache, layout.tokens.shape[1], layout.positions, layout.mask)
         taps = self._drafter.taps
-        done = target.run(hidden, context.cache, span, taps=taps)
+        done = target.run(hidden, span, taps=taps)
         logits = target.head(done.taps[NORMED]) if NORMED in taps else target.logits(done.hidden)
         if draft.probes is None:
             return logits, done.taps, None

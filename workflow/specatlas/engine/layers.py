@@ -40,62 +40,47 @@ class DecoderLayer(nn.Module):
         self.down = Linear(a.intermediate, a.hidden)
         self.query_norm = RMSNorm(a.head_dim, a.norm_eps) if a.qk_norm else None
         self.key_norm = RMSNorm(a.head_dim, a.norm_eps) if a.qk_norm else None
-        self._scale = a.head_dim**-0.5
 
-    def attention(self, hidden: Tensor, span: Span, keys: Tensor, values: Tensor) -> Tensor:
+    def attention(self, hidden: Tensor, span: Span, layer: int) -> Tensor:
         """Attention sublayer with its residual; writes the new keys and values into the cache.
 
         Args:
             hidden: `[batch, width, hidden]`.
             span: The pass.
-            keys, values: This layer's cache, `[batch * kv_heads, capacity, head_dim]`.
+            layer: Index of this layer in the cache.
         """
-        queries, new_keys, new_values = self._project(hidden, span.rotation)
-        self._write(new_keys, new_values, span, keys, values)
-        if queries.device.type != "cpu":
-            queries = queries.to(hidden.dtype)
-        mixed = attend(queries, keys[:, : span.stop], values[:, : span.stop], span.bias, self.kv_heads)
+        rotated = self._project(hidden, span.rotation)
+        span.write(layer, rotated[:, :, self.heads :].unflatten(2, (2, self.kv_heads)))
+        queries = rotated[:, :, : self.heads]
+        mixed = attend(queries, span.keys[layer], span.values[layer], span.bias, self.kv_heads)
         return hidden + cast(Tensor, self.output(mixed.to(hidden.dtype)))
 
     def attention_causal(self, hidden: Tensor, rotation: Tensor, mask: Tensor | None = None) -> Tensor:
         """Attention sublayer over whole sequences without a cache; differentiable."""
-        queries, keys, values = self._project(hidden, rotation)
-        mixed = attend_causal(queries.to(values.dtype), keys.to(values.dtype), values, mask)
-        return hidden + cast(Tensor, self.output(mixed))
+        rotated = self._project(hidden, rotation)
+        queries, keys, values = rotated.split((self.heads, self.kv_heads, self.kv_heads), 2)
+        mixed = attend_causal(queries, keys, values, mask)
+        return hidden + cast(Tensor, self.output(mixed.to(hidden.dtype)))
 
     def feed_forward(self, hidden: Tensor) -> Tensor:
         """Feed-forward sublayer with its residual."""
         gate, up = self.gate_up(self.feed_forward_norm(hidden)).chunk(2, -1)
         return hidden + cast(Tensor, self.down(F.silu(gate) * up))
 
-    def forward(self, hidden: Tensor, span: Span, keys: Tensor, values: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, span: Span, layer: int) -> Tensor:
         """Both sublayers over the cache."""
-        return self.feed_forward(self.attention(hidden, span, keys, values))
+        return self.feed_forward(self.attention(hidden, span, layer))
 
     def forward_causal(self, hidden: Tensor, rotation: Tensor, mask: Tensor | None = None) -> Tensor:
         """Both sublayers without a cache; differentiable."""
         return self.feed_forward(self.attention_causal(hidden, rotation, mask))
 
-    def _project(self, hidden: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Rotated fp32 queries (divided by √head_dim) and keys, plain values: `[batch, width, heads, head_dim]`."""
-        heads = self.qkv(self.attention_norm(hidden)).unflatten(-1, (-1, self.head_dim))
-        rotated, values = heads.split((self.heads + self.kv_heads, self.kv_heads), 2)
+    def _project(self, hidden: Tensor, rotation: Tensor) -> Tensor:
+        """Rotated queries, rotated keys and values in fp32, `[batch, width, heads + 2 kv_heads, head_dim]`."""
+        projected: Tensor = self.qkv(self.attention_norm(hidden))
+        heads = projected.view(*projected.shape[:2], -1, self.head_dim)
         if self.query_norm is not None and self.key_norm is not None:
-            queries, keys = rotated.split((self.heads, self.kv_heads), 2)
-            rotated = torch.cat((self.query_norm(queries), self.key_norm(keys)), 2)
-        pairs = torch.view_as_complex(rotated.float().unflatten(-1, (-1, 2)))
-        rotated = torch.view_as_real(pairs * rotation).flatten(-2)
-        queries, keys = rotated.split((self.heads, self.kv_heads), 2)
-        return queries * self._scale, keys, values
-
-    def _write(self, new_keys: Tensor, new_values: Tensor, span: Span, keys: Tensor, values: Tensor) -> None:
-        width = new_keys.shape[1]
-        if span.start is not None:
-            keys[:, span.start : span.start + width] = new_keys.transpose(1, 2).flatten(0, 1)
-            values[:, span.start : span.start + width] = new_values.transpose(1, 2).flatten(0, 1)
-            return
-        assert span.slots is not None
-        rows = torch.arange(len(span.slots), device=keys.device)[:, None]
-        for store, new in ((keys, new_keys), (values, new_values)):
-            by_row = store.unflatten(0, (-1, self.kv_heads))
-            by_row[rows, :, span.slots] = new.to(store.dtype)
+            queries, keys, values = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
+            heads = torch.cat((self.query_norm(queries), self.key_norm(keys), values), 2)
+        pairs = torch.view_as_complex(heads.float().view(*heads.shape[:3], -1, 2))
+        return torch.view_as_real(pairs * rotation).flatten(3)

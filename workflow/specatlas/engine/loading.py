@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from specatlas.engine.architecture import Architecture, read_architecture
-from specatlas.engine.rotary import interleave, rotation_table
+from specatlas.engine.rotary import Rotary, interleave
 from specatlas.engine.transformer import Transformer
 from specatlas.errors import ModelSourceError
 
@@ -37,7 +37,7 @@ def load_transformer(
     )
     if architecture.tied_embeddings:
         model.head.weight = model.embedding
-    model.rotations = rotation_table(architecture, architecture.context).to(device)
+    model.rotary = Rotary(architecture).to(device)
     model.requires_grad_(not packed)
     if packed:
         model.pack()

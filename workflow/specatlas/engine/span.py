@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from specatlas.engine.cache import KVCache
+from specatlas.engine.rotary import Rotary
 
 
 @dataclass(frozen=True)
@@ -14,23 +15,37 @@ class Span:
     """One pass over `width` new positions of each row.
 
     Attributes:
-        rotation: complex64 `[batch or 1, width, 1, head_dim / 2]`.
-        start: First slot written, where all rows agree; else None.
-        slots: `[batch, width]` slots written, where rows differ.
-        stop: Number of slots visible to some row.
+        rotation: complex64 `[batch or 1, width, heads + 2 kv_heads, head_dim / 2]`, see `Rotary`.
+        keys: Visible keys by layer, transposed for the product: `[batch * kv_heads, head_dim, slots]`.
+        values: Visible values by layer, `[batch * kv_heads, slots, head_dim]`.
         bias: `[batch or 1, 1, 1, width, columns]` in fp32, added to the scores of the last `columns` visible slots:
             0 where visible, -inf where not; None where everything is visible.
+        fresh: Where all rows write the same slots: views of them by layer, `[batch, width, 2, kv_heads, head_dim]`.
+        slots: Where rows differ: the slots written, `[batch, width]`.
+        rows: With `slots`: the cache by layer, `[2, batch, kv_heads, capacity, head_dim]`.
     """
 
     rotation: Tensor
-    start: int | None
-    slots: Tensor | None
-    stop: int
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
     bias: Tensor | None
+    fresh: tuple[Tensor, ...] | None
+    slots: Tensor | None
+    rows: tuple[Tensor, ...] | None
+
+    def write(self, layer: int, new: Tensor) -> None:
+        """Writes new keys and values `[batch, width, 2, kv_heads, head_dim]` of a layer."""
+        if self.fresh is not None:
+            self.fresh[layer].copy_(new)
+            return
+        assert self.slots is not None
+        assert self.rows is not None
+        batch = torch.arange(len(self.slots), device=new.device).unsqueeze(1)
+        self.rows[layer][:, batch, :, self.slots] = new.to(self.rows[layer].dtype)
 
 
 def plan_span(
-    table: Tensor,
+    rotary: Rotary,
     cache: KVCache,
     width: int,
     positions: Tensor | None = None,
@@ -39,7 +54,7 @@ def plan_span(
     """Plans a pass that writes `width` slots after each row's length.
 
     Args:
-        table: Rotations by position, complex64 `[context, head_dim / 2]`.
+        rotary: Rotations by position.
         cache: The cache written; it grows if it must.
         width: New positions a row; rows with fewer pad at the end, and what lies there is dropped by `cache.keep`.
         positions: Position ids `[batch or 1, width]`; None for consecutive ones after each row's length.
@@ -48,20 +63,25 @@ def plan_span(
             the scratch that earlier passes wrote. None for causal.
     """
     cache.reserve(width)
-    lengths = cache.lengths
+    lengths, device = cache.lengths, cache.device
     uniform = min(lengths) == max(lengths)
     if positions is None and uniform:
-        rotation = table[None, lengths[0] : lengths[0] + width, None]
+        rotation = rotary.consecutive(lengths[0], width)
     else:
         if positions is None:
-            positions = _column(lengths, cache.device) + torch.arange(width, device=cache.device)
-        # Near the end of the context, padding and probes may point beyond it; no token of the answer does.
-        rotation = table[positions.clamp(max=len(table) - 1)].unsqueeze(2)
+            positions = _column(lengths, device) + torch.arange(width, device=device)
+        rotation = rotary.at(positions)
+    # All layers at once: making a view costs as much as a small product.
+    visible = cache.store[:, :, :, : max(lengths) + width]
+    keys, values = visible[:, 0].transpose(2, 3).unbind(0), visible[:, 1].unbind(0)
+    by_row = cache.store.unflatten(2, (cache.batch, -1))
     if uniform:
-        bias = None if width == 1 and mask is None else _bias(_new_mask(width, mask, cache.device))
-        return Span(rotation, lengths[0], None, lengths[0] + width, bias)
-    slots = _column(lengths, cache.device) + torch.arange(width, device=cache.device)
-    return Span(rotation, None, slots, max(lengths) + width, _ragged_bias(lengths, width, mask, cache.device))
+        bias = None if width == 1 and mask is None else _bias(_new_mask(width, mask, device))
+        written = by_row[:, :, :, :, lengths[0] : lengths[0] + width].permute(0, 2, 4, 1, 3, 5)
+        return Span(rotation, keys, values, bias, written.unbind(0), None, None)
+    slots = _column(lengths, device) + torch.arange(width, device=device)
+    bias = _ragged_bias(lengths, width, mask, device)
+    return Span(rotation, keys, values, bias, None, slots, by_row.unbind(0))
 
 
 def _column(values: Sequence[int], device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ from specatlas.engine.architecture import Architecture
 from specatlas.engine.cache import KVCache
 from specatlas.engine.layers import DecoderLayer, RMSNorm
 from specatlas.engine.linear import Linear
-from specatlas.engine.rotary import rotation_table
+from specatlas.engine.rotary import Rotary
 from specatlas.engine.span import Span, plan_span
 
 NORMED = -1
@@ -52,8 +52,6 @@ class Pass:
 class Transformer(nn.Module):
     """A model of one of the families in `architecture.FAMILIES`. Weights come from `loading.load_transformer`."""
 
-    rotations: Tensor
-
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.architecture = architecture
@@ -63,7 +61,7 @@ class Transformer(nn.Module):
         self.head = Linear(architecture.hidden, architecture.vocabulary)
         if architecture.tied_embeddings:
             self.head.weight = self.embedding
-        self.register_buffer("rotations", rotation_table(architecture, architecture.context), persistent=False)
+        self.rotary = Rotary(architecture)
 
     @property
     def device(self) -> torch.device:
@@ -102,11 +100,9 @@ class Transformer(nn.Module):
 
     def span(self, cache: KVCache, width: int, positions: Tensor | None = None, mask: Tensor | None = None) -> Span:
         """Plans a pass over `width` new positions; see `plan_span`."""
-        return plan_span(self.rotations, cache, width, positions, mask)
+        return plan_span(self.rotary, cache, width, positions, mask)
 
-    def run(
-        self, hidden: Tensor, cache: KVCache, span: Span, plan: LayerPlan = ALL_LAYERS, taps: Collection[int] = ()
-    ) -> Pass:
+    def run(self, hidden: Tensor, span: Span, plan: LayerPlan = ALL_LAYERS, taps: Collection[int] = ()) -> Pass:
         """Runs layers over `hidden`, which is the residual stream before layer `plan.start`."""
         kept: dict[int, Tensor] = {}
         stop = len(self.layers) if plan.stop is None else plan.stop
@@ -115,7 +111,7 @@ class Transformer(nn.Module):
                 kept[index] = hidden
             layer = cast(DecoderLayer, self.layers[index])
             if index not in plan.skipped_attention:
-                hidden = layer.attention(hidden, span, cache.keys[index], cache.values[index])
+                hidden = layer.attention(hidden, span, index)
             if index not in plan.skipped_feed_forward:
                 hidden = layer.feed_forward(hidden)
         if stop in taps:
@@ -140,12 +136,12 @@ class Transformer(nn.Module):
     ) -> Pass:
         """One pass over new tokens `[batch, width]`; they stay scratch until the cache is advanced."""
         span = self.span(cache, tokens.shape[1], positions, mask)
-        return self.run(self.embed(tokens), cache, span, plan, taps)
+        return self.run(self.embed(tokens), span, plan, taps)
 
     def forward_causal(self, tokens: Tensor, taps: Collection[int] = ()) -> Pass:
         """Whole sequences `[batch, length]` without a cache; differentiable."""
         hidden, kept = self.embed(tokens), {}
-        rotation = self.rotations[None, : tokens.shape[1], None]
+        rotation = self.rotary.consecutive(0, tokens.shape[1])
         for index, layer in enumerate(self.layers):
             if index in taps:
                 kept[index] = hidden
