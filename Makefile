@@ -1,8 +1,8 @@
 # `make` or `make help` lists the targets. Everything runs in .venv, which `make setup` makes.
 #
 #   PYTHON=python3.12        which Python makes .venv (3.11 or later)
-#   PIP_FLAGS=...            for pip; on a machine without a GPU,
-#                            PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu" saves gigabytes
+#   PIP_FLAGS=...            for pip; on a machine without a GPU, naming an index of
+#                            CPU builds of torch here saves gigabytes
 #   CONFIG=workflow/config/full.yaml   what `make leaderboard` runs
 #   PROFILE=gpu              which profile; by default gpu where nvidia-smi is, else cpu
 
