@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from specatlas.drafting.setup import Artifact
 from specatlas.engine.verification.greedy import Greedy
 from specatlas.engine.verification.rule import Verdict as RuleVerdict
 from specatlas.errors import CatalogError, ConfigError, ModelSourceError
@@ -136,6 +137,51 @@ def test_too_long_for_the_context_is_refused(project, tmp_path):
 def test_temperature_that_the_method_cannot_do_is_refused(project, tmp_path):
     record = measured(project, "oracle", tmp_path, temperature=1.0)
     assert (record.status, record.error_code) == (UnitStatus.REFUSED, "UnsupportedSampling")
+
+
+@pytest.mark.parametrize(("p_value", "verdict"), [(0.3, Verdict.DISTRIBUTION), (1e-9, Verdict.WRONG)])
+def test_sampling_is_judged_by_its_distribution(project, tmp_path, monkeypatch, p_value, verdict):
+    seen = []
+    monkeypatch.setattr(
+        "specatlas.measure.conformance.distribution_p_value", lambda *arguments: seen.append(arguments) or p_value
+    )
+    record = measured(project, "random_draft", tmp_path, temperature=0.7, cycles=1)
+    assert (record.status, record.reason) == (UnitStatus.OK, None)
+    assert record.exactness.verdict is verdict
+    assert record.exactness.distribution_p_value == p_value
+    assert not record.exactness.run_divergences
+    assert record.verification_rule == "speculative_sampling"
+    assert (seen[0][0].card.slug, seen[0][2].temperature) == ("random_draft", 0.7)
+
+
+def test_plain_sampling_gives_both_arms_the_same(project, tmp_path, monkeypatch):
+    monkeypatch.setattr("specatlas.measure.conformance.distribution_p_value", lambda *_: 1.0)
+    record = measured(project, "autoregressive", tmp_path, temperature=1.0)
+    said = lambda name: {(s.prompt_id, s.turn, s.cycle): s.ids for s in arm(record, name)}  # noqa: E731
+    assert said("method") == said("baseline")
+    prompts = {sample.prompt_id for sample in record.samples}
+    assert any(said("method")[one, 0, 0] != said("method")[one, 0, 1] for one in prompts)
+
+
+def test_an_artifact_that_could_not_be_made_is_the_reason(project, tmp_path, monkeypatch):
+    failure = {"status": "failed", "error_code": "ValueError", "reason": "the loss is NaN"}
+    monkeypatch.setattr(unit_module, "load_artifacts", lambda *_: {"eagle": Artifact({}, failure)})
+    record = measured(project, "prompt_lookup", tmp_path)
+    assert (record.status, record.error_code) == (UnitStatus.FAILED, "ValueError")
+    assert "the loss is NaN" in record.reason
+    failure["status"] = "refused"
+    assert measured(project, "prompt_lookup", tmp_path).status is UnitStatus.REFUSED
+
+
+def test_fp32_that_does_not_fit_skips_the_gate(project, tmp_path, monkeypatch):
+    def starved(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("specatlas.measure.exactness._compared_in_fp32", starved)
+    record = measured(project, "prompt_lookup", tmp_path)
+    assert record.status is UnitStatus.OK
+    assert record.exactness.verdict is Verdict.NOT_TESTED
+    assert "memory" in record.exactness.detail
 
 
 class AcceptsEverything(Greedy):
