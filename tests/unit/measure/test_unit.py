@@ -83,8 +83,7 @@ def test_same_seed_same_output(project, lookup, tmp_path):
     assert {s.seed for s in other.samples}.isdisjoint({s.seed for s in lookup.samples})
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(("dtype", "batch"), [("float32", 1), ("bfloat16", 3)])
 def test_every_control_is_lossless(project, tmp_path, dtype, batch):
     for slug in ("autoregressive", "autoregressive_twin", "oracle", "random_draft"):
         record = measured(project, slug, tmp_path, dtype=dtype, batch=batch, cycles=1)
@@ -241,3 +240,23 @@ def test_interrupted_writing_leaves_nothing(project, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         measured(project, "prompt_lookup", tmp_path, cycles=1)
     assert not [path for path in (tmp_path / "results" / "records").rglob("*") if path.is_file()]
+
+
+def test_phases_have_a_pass_of_their_own_where_splitting_disturbs(project, tmp_path, monkeypatch):
+    """What a GPU run does, played on a CPU: timed samples unsplit, draft passes timed apart."""
+    from specatlas.measure import timed
+
+    asked = []
+    monkeypatch.setattr(timed.Arm, "__init__", _never_splitting(timed.Arm.__init__, asked))
+    record = measured(project, "prompt_lookup", tmp_path, cycles=1)
+    assert record.status is UnitStatus.OK, record.reason
+    assert all(sample.phases is None for sample in record.samples)
+    assert True in asked
+
+
+def _never_splitting(original, asked):
+    def init(self, *arguments, time_phases=None, **options):
+        asked.append(time_phases)
+        original(self, *arguments, time_phases=bool(time_phases), **options)
+
+    return init

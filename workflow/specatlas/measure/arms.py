@@ -81,15 +81,15 @@ class Arm:
         device = target.device
         split = device.type == "cpu" if time_phases is None else time_phases
         self.name, self.stop, self.splits = name, stop, split
-        self._base_seed, self._rebuild = base_seed, rebuild
+        self._base_seed, self.rebuild = base_seed, rebuild
         self.decoder = Decoder(
             target, drafter, rule, settings, synchronize=synchronizer(device), time_phases=split, check=check
         )
 
     def decode(self, questions: Sequence[Question], cycle: int) -> Batch:
         """Answers a batch of questions."""
-        if self._rebuild is not None:
-            self.decoder.drafter = self._rebuild()
+        if self.rebuild is not None:
+            self.decoder.drafter = self.rebuild()
         seeds = [generation_seed(self._base_seed, q.prompt_id, q.turn, cycle) for q in questions]
         return self.decoder.generate([q.tokens for q in questions], self.stop, seeds)
 

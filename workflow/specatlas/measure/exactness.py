@@ -12,6 +12,7 @@ from specatlas.errors import Refusal
 from specatlas.measure.bench import Workload, baseline_arm, build_bench
 from specatlas.measure.divergence import divergence, teacher_forced_judge
 from specatlas.measure.failures import is_out_of_memory
+from specatlas.measure.memory import free_memory
 from specatlas.measure.questions import Question, groups
 from specatlas.records.schema import Divergence, Exactness, Sample, Verdict
 
@@ -48,6 +49,7 @@ def fp32_gate(workload: Workload, questions: Sequence[Question]) -> Gate:
     """
     if not questions:
         return Gate(skipped="gate_prompts is 0")
+    free_memory()
     try:
         return _compared_in_fp32(workload, questions)
     except (MemoryError, RuntimeError) as error:
@@ -129,10 +131,12 @@ def _greedy_verdict(
         return Verdict.NOT_TESTED, f"The fp32 gate did not run ({gate.skipped}); {timed}."
     if differences:
         worst = max(one.gap_ulp or 0.0 for one in differences)
-        return Verdict.NEAR_TIE, (
-            f"fp32 identical on {gate.prompts} prompts; {timed}, all at ties within rounding (at most {worst:g} ULP)."
-        )
-    return Verdict.EXACT, f"fp32 identical on {gate.prompts} prompts; all {generations} timed generations identical."
+        return Verdict.NEAR_TIE, (f"{_identical(gate)}; {timed}, all at ties within rounding (at most {worst:g} ULP).")
+    return Verdict.EXACT, f"{_identical(gate)}; all {generations} timed generations identical."
+
+
+def _identical(gate: Gate) -> str:
+    return f"In fp32 identical on {gate.prompts} prompt{'' if gate.prompts == 1 else 's'}"
 
 
 def _where(one: Divergence) -> str:

@@ -1,5 +1,6 @@
 """Peak memory of decoding: resident on a CPU, allocated on a GPU."""
 
+import gc
 import resource
 import sys
 from contextlib import suppress
@@ -27,3 +28,10 @@ def peak_bytes(device: torch.device) -> int:
         return int(next(line.split()[1] for line in status if line.startswith("VmHWM:"))) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def free_memory() -> None:
+    """Gives back what models that are no longer used held, before another one is loaded."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -139,6 +139,7 @@ def _instrumented(workload: Workload, bench: Bench, questions: Sequence[Question
         method.settings,
         bench.method.stop,
         base_seed=workload.settings.seed,
+        rebuild=bench.method.rebuild,
         time_phases=True,
     )
     return [sample for group in few for sample in arm.sample(group, 0, 0)]

@@ -13,7 +13,10 @@ from specatlas.measure.peers.answers import Run
 def load(folder: Path, dtype: torch.dtype, device: torch.device) -> Any:
     """A checkpoint as `transformers` loads it, with its default attention."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True, trust_remote_code=False)
     return model.to(device).eval()
 
