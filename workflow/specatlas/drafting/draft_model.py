@@ -44,7 +44,7 @@ class DraftModel:
         self.passes = 0
         longest = max(map(len, context.tokens))
         if self._cache is None or self._cache.batch != context.batch:
-            self._cache = self.model.new_cache(context.batch, longest + PREFILL_CHUNK)
+            self._cache = self.model.new_cache(context.batch, longest + 128)
         self._cache.reset()
         prompts = [row[:-1] for row in context.tokens]
         tokens = pad_rows(prompts, self.model.device)

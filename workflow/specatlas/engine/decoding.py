@@ -17,6 +17,7 @@ from specatlas.engine.sampling import (
     SamplingSettings,
     choose,
     probabilities,
+    refuse_nan,
 )
 from specatlas.engine.stopping import Finish, StopConditions
 from specatlas.engine.transformer import NORMED, Transformer, pad_rows
@@ -159,14 +160,16 @@ class Decoder:
 
     def _fresh_cache(self, batch: int, longest: int) -> KVCache:
         if self._cache is None or self._cache.batch != batch:
-            self._cache = self.target.new_cache(batch, longest + PREFILL_CHUNK)
+            self._cache = self.target.new_cache(batch, longest + 128)
         self._cache.reset()
         return self._cache
 
     def _first_tokens(self, logits: Tensor, random: RowRandom) -> list[int]:
+        """The token from the prefill, chosen as plain decoding chooses any token."""
         p = probabilities(logits, self.settings)
+        refuse_nan(bool(torch.isnan(p[:, 0]).any()))
         if self.settings.greedy:
-            return [int(token) for token in p.argmax(-1).tolist()]
+            return [int(token) for token in p.max(-1).indices.tolist()]
         uniforms = random.uniforms([-1] * len(p), 1, VERIFICATION_STREAM)
         return [int(token) for token in choose(p, uniforms[:, 0]).tolist()]
 
@@ -229,9 +232,11 @@ class _Run:
             min(allowed, wanted)
             for allowed, wanted in zip(context.budgets, self._drafter.budgets(context), strict=True)
         ]
-        draft = self._drafter.propose(context).clipped(context.budgets)
+        draft = self._drafter.propose(context)
         if self._decoder._check:  # noqa: SLF001 same module
+            # Before clipping, which relies on parents coming first.
             draft.check(self._target.architecture.vocabulary)
+        draft = draft.clipped(context.budgets)
         drafted = self._clock()
         logits, taps, probe_logits = self._verify(draft)
         verified = self._clock()
@@ -266,7 +271,7 @@ class _Run:
         if self._rule.needs_randomness:
             uniforms = context.uniforms(1 + draft.nodes, VERIFICATION_STREAM)
         verdict = self._rule(draft, logits, context.settings, uniforms)
-        tokens = draft.tokens.tolist()
+        tokens = draft.token_lists()
         depths = _depths(draft)
         paths: list[list[int]] = []
         emitted: list[list[int]] = []

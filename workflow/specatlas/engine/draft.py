@@ -1,7 +1,7 @@
 """A draft: a tree of proposed tokens for each row, and probes that ride along in the same target pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -83,6 +83,7 @@ class Draft:
     q_rows: Tensor | None = None
     topology: Topology | None = None
     probes: Probes | None = None
+    _host: dict[str, list[list[int]]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def nodes(self) -> int:
@@ -103,11 +104,25 @@ class Draft:
             torch.tensor(padded, dtype=torch.long, device=device).view(len(rows), width), [len(row) for row in rows]
         )
 
+    def remember(self, tokens: list[list[int]], parents: list[list[int]] | None) -> None:
+        """Keeps what was read back together with a rule's decision, so that nothing is read from the device twice."""
+        self._host["tokens"] = tokens
+        if parents is not None:
+            self._host["parents"] = parents
+
+    def token_lists(self) -> list[list[int]]:
+        """Tokens of each row, padding included, as lists."""
+        if "tokens" not in self._host:
+            self._host["tokens"] = self.tokens.tolist()
+        return self._host["tokens"]
+
     def parent_lists(self) -> list[list[int]]:
         """Parents of each row's own nodes, as lists."""
         if self.parents is None:
             return [list(range(-1, count - 1)) for count in self.counts]
-        return [row[:count] for row, count in zip(self.parents.tolist(), self.counts, strict=True)]
+        if "parents" not in self._host:
+            self._host["parents"] = self.parents.tolist()
+        return [row[:count] for row, count in zip(self._host["parents"], self.counts, strict=True)]
 
     def check(self, vocabulary: int) -> None:
         """Checks the contract.

@@ -40,13 +40,13 @@ class SamplingSettings:
         return self.temperature == 0
 
 
-def check_not_nan(values: Tensor) -> None:
+def refuse_nan(found: bool) -> None:
     """Refuses NaN, which argmax and softmax would turn into an arbitrary token.
 
     Raises:
-        NumericalError: `values` contains NaN.
+        NumericalError: It was found.
     """
-    if torch.isnan(values).any():
+    if found:
         raise NumericalError("The model's logits contain NaN; check its weights and precision.")
 
 
@@ -58,15 +58,14 @@ def probabilities(logits: Tensor, settings: SamplingSettings) -> Tensor:
         settings: At temperature 0 the result is one-hot at the first largest logit.
 
     Returns:
-        `[..., vocabulary]`, each row summing to 1.
-
-    Raises:
-        NumericalError: The logits contain NaN.
+        `[..., vocabulary]`, each row summing to 1; a row whose logits contain NaN is NaN throughout, which is noticed
+        where the decision is read back (`read_back`), since looking here would make the host wait for the device.
     """
     scores = logits.float()
-    check_not_nan(scores)
     if settings.greedy:
-        return torch.zeros_like(scores).scatter_(-1, scores.argmax(-1, keepdim=True), 1.0)
+        largest, index = scores.max(-1, keepdim=True)
+        # 0 times the largest logit is 0, or NaN where the row has one.
+        return torch.zeros_like(scores).scatter_(-1, index, 1.0) + largest * 0
     scores = scores / settings.temperature
     if settings.top_k is not None and settings.top_k < scores.shape[-1]:
         least = scores.topk(settings.top_k, -1).values[..., -1:]

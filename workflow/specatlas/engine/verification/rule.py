@@ -4,10 +4,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor
 
 from specatlas.engine.draft import Draft
-from specatlas.engine.sampling import SamplingSettings
+from specatlas.engine.sampling import SamplingSettings, refuse_nan
 
 Preserves = Literal["exact", "distribution", "lossy"]
 
@@ -57,16 +58,34 @@ class VerificationRule(ABC):
         """
 
 
-def walk(draft: Draft, tokens: list[list[int]], wanted: list[list[int]]) -> list[list[int]]:
+def read_back(draft: Draft, decision: Tensor, p: Tensor) -> list[list[int]]:
+    """Reads a decision `[batch, columns]` from the device: the one synchronisation of a step.
+
+    The draft's tokens and parents come along, and whether `p` (any values that NaN logits spoil) contains NaN.
+
+    Raises:
+        NumericalError: It does.
+    """
+    spoilt = torch.isnan(p).flatten(1).any(1, keepdim=True)
+    parts = [decision, spoilt, draft.tokens, *([] if draft.parents is None else [draft.parents])]
+    host: list[list[int]] = torch.cat([part.long() for part in parts], 1).tolist()
+    columns, nodes = decision.shape[1], draft.nodes
+    refuse_nan(any(row[columns] for row in host))
+    tokens = [row[columns + 1 : columns + 1 + nodes] for row in host]
+    draft.remember(tokens, None if draft.parents is None else [row[columns + 1 + nodes :] for row in host])
+    return [row[:columns] for row in host]
+
+
+def walk(draft: Draft, wanted: list[list[int]]) -> list[list[int]]:
     """Longest path of each row whose every node is the token wanted after its parent.
 
     Args:
-        draft: The draft.
-        tokens: Its tokens as lists.
+        draft: The draft, read back.
         wanted: Per row, the token wanted after the root and after every node.
 
     One pass suffices, since nodes come after their parents.
     """
+    tokens = draft.token_lists()
     paths = []
     for row, parents in enumerate(draft.parent_lists()):
         path: list[int] = []

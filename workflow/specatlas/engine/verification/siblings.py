@@ -7,7 +7,7 @@ from torch import Tensor
 
 from specatlas.engine.draft import Draft
 from specatlas.engine.sampling import SamplingSettings, choose, probabilities
-from specatlas.engine.verification.rule import Preserves, Verdict, VerificationRule
+from specatlas.engine.verification.rule import Preserves, Verdict, VerificationRule, read_back
 
 
 class SiblingsWithoutReplacement(VerificationRule):
@@ -35,10 +35,8 @@ class SiblingsWithoutReplacement(VerificationRule):
             q = None if draft.q is None else draft.q[rows, _q_row(draft, node)]
             state.try_node(node, candidate, token, q, uniforms[:, node + 1])
         bonus = choose(state.residual, uniforms[:, 0])
-        accepted = (
-            torch.cat((bonus.unsqueeze(1), torch.stack(state.taken, 1)), 1) if state.taken else bonus.unsqueeze(1)
-        )
-        host = accepted.tolist()
+        decision = torch.stack([bonus, *(taken.long() for taken in state.taken)], 1)
+        host = read_back(draft, decision, p[..., 0])
         paths = [[node for node, taken in enumerate(row[1:]) if taken] for row in host]
         return Verdict(paths, [row[0] for row in host])
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from specatlas.engine.draft import Draft
 from specatlas.engine.sampling import SamplingSettings, choose, probabilities
-from specatlas.engine.verification.rule import Preserves, Verdict, VerificationRule
+from specatlas.engine.verification.rule import Preserves, Verdict, VerificationRule, read_back
 from specatlas.errors import InvalidDraft
 
 
@@ -33,8 +33,8 @@ class SpeculativeSampling(VerificationRule):
         accepted = self._accepted(draft, p, uniforms)
         last = p[torch.arange(len(p), device=p.device), accepted]
         bonus = choose(self._residual(draft, last, accepted), uniforms[:, 0])
-        lengths, tokens = torch.stack((accepted, bonus)).tolist()
-        return Verdict([list(range(length)) for length in lengths], tokens)
+        host = read_back(draft, torch.stack((accepted, bonus), 1), p[..., 0])
+        return Verdict([list(range(length)) for length, _ in host], [token for _, token in host])
 
     @staticmethod
     def _accepted(draft: Draft, p: Tensor, uniforms: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from specatlas.engine.draft import Draft, Topology
 from specatlas.engine.sampling import SamplingSettings, choose, probabilities
-from specatlas.engine.verification.rule import Preserves, Verdict, VerificationRule
+from specatlas.engine.verification.rule import Preserves, Verdict, VerificationRule, read_back
 
 
 class TypicalAcceptance(VerificationRule):
@@ -33,7 +33,7 @@ class TypicalAcceptance(VerificationRule):
         rows = torch.arange(len(p), device=p.device)
         last, standing = self._best(draft, p, rows)
         bonus = choose(p[rows, last], uniforms[:, 0])
-        host = torch.cat((bonus.unsqueeze(1), standing.long()), 1).tolist()
+        host = read_back(draft, torch.cat((bonus.unsqueeze(1), standing.long()), 1), p[..., 0])
         return Verdict([[node for node, kept in enumerate(row[1:]) if kept] for row in host], [row[0] for row in host])
 
     def _best(self, draft: Draft, p: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
