@@ -55,7 +55,7 @@ def only(monkeypatch, *names):
 
 
 def test_one_failed_check_fails_the_method(project, monkeypatch):
-    only(monkeypatch, "speculates", "eos")
+    only(monkeypatch, "speculates", "eos", "target-untouched")
     result = run_checks(project, ["nothing_drafted"])["nothing_drafted"]
     assert not result["passed"]
     assert not result["checks"]["speculates"]["passed"]
