@@ -8,6 +8,7 @@ from torch import Tensor
 from specatlas.drafting.setup import Artifact
 from specatlas.drafting.vocabulary import SubsetHead
 from specatlas.engine.architecture import Architecture, RopeScaling
+from specatlas.engine.layers import RMSNorm
 from specatlas.engine.linear import Linear
 from specatlas.engine.transformer import Transformer
 from specatlas.errors import VocabularyMismatch
@@ -49,8 +50,8 @@ def load_draft_model(artifact: Artifact, target: Transformer) -> tuple[Transform
     model.embedding = target.embedding
     model.rotary = target.rotary
     model.requires_grad_(False).eval()
-    for module in model.layers.modules():
-        if isinstance(module, Linear):
+    for module in (*model.layers.modules(), model.norm):
+        if isinstance(module, Linear | RMSNorm):
             module.pack()
     rows = artifact.tensors["head"].to(target.device, target.dtype)
     return model, SubsetHead(rows, artifact.tensors["ids"], a.vocabulary)

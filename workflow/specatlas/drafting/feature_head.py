@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from specatlas.drafting.setup import Artifact
 from specatlas.drafting.vocabulary import SubsetHead
 from specatlas.engine.architecture import Architecture
-from specatlas.engine.layers import DecoderLayer
+from specatlas.engine.layers import DecoderLayer, RMSNorm
 from specatlas.engine.linear import Linear
 from specatlas.engine.rotary import Rotary
 from specatlas.engine.transformer import Transformer
@@ -76,7 +76,7 @@ def load_feature_head(artifact: Artifact, target: Transformer) -> tuple[FeatureH
     head.rotary = target.rotary
     head.requires_grad_(False).eval()
     for module in head.modules():
-        if isinstance(module, Linear):
+        if isinstance(module, Linear | RMSNorm):
             module.pack()
     rows = artifact.tensors["head"].to(target.device, target.dtype)
     return head, SubsetHead(rows, artifact.tensors["ids"], a.vocabulary)

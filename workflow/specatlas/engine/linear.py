@@ -1,6 +1,6 @@
 """Linear layers with weights packed once for the CPU's matrix units."""
 
-from typing import cast
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -29,16 +29,19 @@ class Linear(nn.Module):
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
         self._packed: Tensor | None = None
+        self._product: Callable[..., Tensor] = F.linear
 
     def pack(self) -> None:
         """Replaces the weight by its packed form; inference only from here on."""
         if self._packed is None and packing_available(self.weight):
             # Moving an inference-mode clone keeps autograd from holding the unpacked weight.
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.detach())
+            # The overload itself: looking it up through torch.ops takes as long as a small product.
+            self._product = torch.ops.mkldnn._linear_pointwise.default
             self.weight = nn.Parameter(self.weight.new_empty(0), requires_grad=False)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Maps `[..., inputs]` to `[..., outputs]`."""
         if self._packed is None:
             return F.linear(inputs, self.weight, self.bias)
-        return cast(Tensor, torch.ops.mkldnn._linear_pointwise(inputs, self._packed, self.bias, "none", [], ""))
+        return self._product(inputs, self._packed, self.bias, "none", [], "")

@@ -86,7 +86,7 @@ class Transformer(nn.Module):
     def pack(self) -> None:
         """Packs every linear layer for inference; the model can no longer be trained."""
         for module in self.modules():
-            if isinstance(module, Linear):
+            if isinstance(module, Linear | RMSNorm):
                 module.pack()
 
     def new_cache(self, batch: int, capacity: int) -> KVCache:
@@ -122,7 +122,7 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Final norm and head: `[..., hidden]` to `[..., vocabulary]`."""
-        return cast(Tensor, self.head(self.norm(hidden)))
+        return self.head.forward(self.norm.forward(hidden))
 
     def forward(
         self,
