@@ -60,6 +60,11 @@ def test_top_p_keeps_the_smallest_sufficient_set(values, top_p):
     assert torch.allclose(p[order[:size]].double(), full[order[:size]] / full[order[:size]].sum(), atol=1e-5)
 
 
+def test_top_p_that_is_met_exactly_keeps_no_more():
+    assert probabilities(torch.zeros(2), SamplingSettings(1.0, top_p=0.5)).tolist() == [1.0, 0.0]
+    assert probabilities(torch.zeros(4), SamplingSettings(1.0, top_p=0.75)).tolist() == pytest.approx([1 / 3] * 3 + [0])
+
+
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.5])
 @pytest.mark.parametrize(("top_k", "top_p"), [(None, None), (5, None), (None, 0.7), (20, 0.5), (3, 0.99), (1, None)])
 def test_the_same_as_the_warpers_of_transformers(temperature, top_k, top_p):

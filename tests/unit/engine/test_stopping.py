@@ -82,6 +82,8 @@ def test_what_ends_first_counts():
     letters = lambda tokens: "".join("abcdefgh"[token] for token in tokens)  # noqa: E731
     stop = StopConditions(6, frozenset({4}), ("cd",), letters)
     assert stop.trim([2], [3, 4]) == ([3], "stop_string"), "begun in the last block, complete before the EOS"
+    end = StopConditions(6, frozenset({4}), ("de",), letters)
+    assert end.trim([3], [4, 0]) == ([4], "eos"), "the EOS itself completes the string"
     assert stop.trim([0], [4, 2, 3]) == ([4], "eos"), "complete only after the EOS"
     assert stop.trim([0, 0, 0], [1, 2, 3]) == ([1, 2, 3], "stop_string"), "complete exactly at the limit"
     assert stop.trim([0, 0, 0, 0], [1, 2, 3]) == ([1, 2], "length"), "complete only beyond the limit"
