@@ -1,6 +1,7 @@
 """Uniformly random drafts, with the q that they were drawn from."""
 
 import torch
+
 from specatlas.drafting.setup import Setup
 from specatlas.engine.draft import Draft
 from specatlas.engine.drafter import Context, Drafter

@@ -8,6 +8,7 @@ import torch
 
 from specatlas.catalog.discovery import load_catalog
 from specatlas.config import Budget
+from specatlas.drafting.methods import import_part, prepare, untrained_artifacts
 from specatlas.drafting.setup import Artifact
 from specatlas.drafting.target_head import head_rows, shared_head
 from specatlas.engine.decoding import Decoder
@@ -17,7 +18,6 @@ from specatlas.engine.stopping import StopConditions
 from specatlas.engine.transformer import ALL_LAYERS, LayerPlan
 from specatlas.engine.verification import make_rule
 from specatlas.errors import ConfigError, MissingArtifact
-from specatlas.measure.methods import import_part, prepare, untrained_artifacts
 from specatlas.training.job import Job
 from tests.support.models import tiny_transformer
 

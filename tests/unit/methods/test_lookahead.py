@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from specatlas.catalog.discovery import load_catalog
+from specatlas.drafting.methods import import_part, prepare
 from specatlas.drafting.trie import Trie, draft_of
 from specatlas.engine.decoding import Decoder
 from specatlas.engine.drafter import PlainDrafter
 from specatlas.engine.sampling import SamplingSettings
 from specatlas.engine.stopping import StopConditions
 from specatlas.engine.verification import make_rule
-from specatlas.measure.methods import import_part, prepare
 from tests.support.models import tiny_transformer
 
 METHOD = load_catalog(Path(__file__).parents[3] / "methods")["lookahead_decoding"]

@@ -10,13 +10,13 @@ from specatlas.catalog.card import MethodClass, read_card
 from specatlas.catalog.discovery import Method, load_catalog
 from specatlas.cli.scaffold import create_method
 from specatlas.config import Budget
+from specatlas.drafting.methods import build_drafter, import_part, prepare
 from specatlas.drafting.setup import Setup
 from specatlas.engine.decoding import Decoder
 from specatlas.engine.drafter import PlainDrafter
 from specatlas.engine.sampling import SamplingSettings
 from specatlas.engine.stopping import StopConditions
 from specatlas.engine.verification import make_rule
-from specatlas.measure.methods import build_drafter, import_part, prepare
 from specatlas.project import Project
 from specatlas.training.job import Job
 from tests.support.models import tiny_transformer

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specatlas.engine.transformer import NORMED, Transformer, pad_rows
 from specatlas.errors import ModelSourceError
+from specatlas.files import atomic_path, sha256_of_file, sha256_of_json
 from specatlas.progress import task
 
 FEATURE_BATCH_TOKENS = 2048
@@ -77,26 +79,37 @@ def read_examples(corpus: Path, target: Transformer) -> Examples:
     ]
     if len(rows) < 2:
         raise ModelSourceError(f"{corpus} holds no answers to learn from; make a larger corpus.")
-    examples = _with_features(rows, target)
+    features = _features(rows, target, corpus)
+    examples = [Example(torch.tensor(ids), part, start) for (ids, start), part in zip(rows, features, strict=True)]
     return Examples(
         [example for number, example in enumerate(examples) if number % HELD_OUT_EVERY],
         [example for number, example in enumerate(examples) if number % HELD_OUT_EVERY == 0],
     )
 
 
+def _features(rows: Sequence[tuple[list[int], int]], target: Transformer, corpus: Path) -> list[Tensor]:
+    """Hidden states of every row, kept beside the corpus: every trained method starts from the same ones."""
+    lengths = [len(ids) for ids, _ in rows]
+    key = sha256_of_json([sha256_of_file(corpus), str(target.dtype), target.architecture.hidden])[:12]
+    path = corpus.with_suffix(f".{key}.features.safetensors")
+    if not path.is_file():
+        made = torch.cat(_run_target([ids for ids, _ in rows], target))
+        with atomic_path(path) as temporary:
+            save_file({"features": made}, temporary)
+    return list(load_file(path)["features"].split(lengths))
+
+
 @torch.inference_mode()
-def _with_features(rows: Sequence[tuple[list[int], int]], target: Transformer) -> list[Example]:
-    order = sorted(range(len(rows)), key=lambda number: len(rows[number][0]))
-    made: dict[int, Example] = {}
+def _run_target(rows: Sequence[list[int]], target: Transformer) -> list[Tensor]:
+    order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+    made: dict[int, Tensor] = {}
     with task("features of the target", len(rows)) as progress:
-        for group in _groups(order, [len(row[0]) for row in rows], FEATURE_BATCH_TOKENS):
-            tokens = pad_rows([rows[number][0] for number in group], target.device)
+        for group in _groups(order, [len(row) for row in rows], FEATURE_BATCH_TOKENS):
+            tokens = pad_rows([rows[number] for number in group], target.device)
             cache = target.new_cache(len(group), tokens.shape[1])
-            features = target(tokens, cache, taps=(NORMED,)).taps[NORMED].to(torch.bfloat16)
+            features = target(tokens, cache, taps=(NORMED,)).taps[NORMED].to(torch.bfloat16).cpu()
             for row, number in enumerate(group):
-                ids, start = rows[number]
-                # Clones, so that a view of a padded batch does not keep the whole batch alive.
-                made[number] = Example(torch.tensor(ids), features[row, : len(ids)].clone().cpu(), start)
+                made[number] = features[row, : len(rows[number])]
             progress.advance(len(group))
     return [made[number] for number in range(len(rows))]
 
