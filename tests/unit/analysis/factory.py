@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from specatlas.analysis.evidence import CurrentHashes
 from specatlas.catalog.card import Card
 from specatlas.catalog.discovery import Catalog, Method

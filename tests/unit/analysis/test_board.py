@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from rich.console import Console
+
 from specatlas.analysis.board import board_from_folder, boards_to_json, build_boards, read_boards, write_boards
 from specatlas.analysis.evidence import CurrentHashes, current_hashes
 from specatlas.analysis.rows import draft_share, outside_model_share

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from specatlas.analysis import cost_model
 from specatlas.analysis.cost_model import cost_model_speedup, expected_tokens, latency_curve, leviathan_speedup
 from specatlas.records.schema import StepLatency

@@ -3,6 +3,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from specatlas.analysis import counts
 from specatlas.records.schema import StepCounts
 

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+
 from specatlas.analysis.evidence import CurrentHashes, Evidence
 from specatlas.analysis.flags import CHECKS, raise_flags
 from specatlas.analysis.rows import make_row

@@ -4,6 +4,7 @@ from math import exp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from specatlas.analysis.ranking import compare, holm, rank_ranges
 from specatlas.analysis.statistics import PromptTime, prompt_times
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from specatlas.analysis import statistics
 from specatlas.analysis.statistics import PromptTime, prompt_times, speedup
 

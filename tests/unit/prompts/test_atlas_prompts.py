@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from specatlas.prompts.atlas import CATEGORIES, MANIFEST, load_atlas, read_manifest
 from specatlas.prompts.schema import PromptError
 

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from specatlas.prompts.atlas import CATEGORIES
 from specatlas.prompts.registry import load_prompt_set
 from specatlas.prompts.schema import PromptError

@@ -6,6 +6,7 @@ import urllib.error
 from types import SimpleNamespace
 
 import pytest
+
 from specatlas.prompts import external
 from specatlas.prompts.external import load_mt_bench, load_spec_bench, load_speed_bench
 from specatlas.prompts.schema import PromptError

@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from specatlas.prompts.registry import load_prompt_set, prompt_set_sha256
 from specatlas.prompts.schema import PromptError
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from pydantic import ValidationError
+
 from specatlas.errors import SpecAtlasError
 from specatlas.prompts.schema import ADVICE, Prompt, PromptError, select, validated
 

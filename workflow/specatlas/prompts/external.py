@@ -165,7 +165,7 @@ def _hub_rows(label: str, *where: str, **options: str) -> list[Row]:
 def _load_dataset(label: str, *where: str, **options: str) -> Any:
     # `datasets` takes a second to import and pulls in pandas; people with a local file need neither it nor a network.
     try:
-        import datasets  # noqa: PLC0415
+        import datasets
     except ImportError as error:
         raise PromptError(f"{label}: the package datasets is missing; install it or give a local file.") from error
     try:
