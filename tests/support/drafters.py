@@ -22,7 +22,7 @@ class Scripted(Drafter):
 
 
 class ScriptedTree(Drafter):
-    """Hides the known continuation in a bushy tree: wrong siblings come first, and each true node has wrong children."""
+    """Hides the known continuation in a bushy tree: wrong siblings first, and each true node has wrong children."""
 
     def __init__(self, continuations, depth, vocabulary):
         super().__init__()
