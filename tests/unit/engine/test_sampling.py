@@ -127,6 +127,13 @@ def test_choose_at_the_edges_of_the_cumulative_weights():
     assert int(choose(4 * p[None], torch.tensor([0.25]))) == 3, "weights need not sum to 1"
 
 
+def test_choose_stays_inside_the_vocabulary_with_weights_of_nan():
+    """Such as the q of a broken draft model; an index beyond the end would abort a GPU."""
+    weights = torch.tensor([[float("nan")] * 3, [0.2, float("nan"), 0.1]])
+    for u in (0.0, 0.5, LARGEST_UNIFORM):
+        assert all(0 <= token < 3 for token in choose(weights, torch.tensor([u, u])).tolist())
+
+
 def test_choose_inverts_the_distribution():
     """A fine grid of uniforms meets each token as often as it is likely."""
     p = torch.tensor([0.1, 0.0, 0.35, 0.05, 0.5])

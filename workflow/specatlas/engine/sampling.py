@@ -93,9 +93,10 @@ def choose(weights: Tensor, uniform: Tensor) -> Tensor:
     cumulative = weights.cumsum(-1)
     point = (uniform.unsqueeze(-1) * cumulative[..., -1:]).to(cumulative.dtype)
     index = torch.searchsorted(cumulative, point, right=True).squeeze(-1)
-    # Rounding may push the point onto the total; the last index that adds weight is the right one then.
+    # Rounding may push the point onto the total; the last index that adds weight is the right one then. Weights of NaN
+    # would give an index beyond the end, which a GPU answers by aborting: any token will do, since its q rejects it.
     last = torch.searchsorted(cumulative, cumulative[..., -1:].contiguous()).squeeze(-1)
-    return torch.minimum(index, last)
+    return torch.minimum(index, last).clamp_(max=weights.shape[-1] - 1)
 
 
 class RowRandom:
