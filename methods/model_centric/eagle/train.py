@@ -31,8 +31,8 @@ class EagleTraining(nn.Module):
         self.place = torch.full((target.architecture.vocabulary,), -1, dtype=torch.long)
         self.place[ids] = torch.arange(len(ids))
 
-    def predict(self, batch: Minibatch, noise: float) -> tuple[Tensor, Tensor]:
-        """Predicted and true features after every pair whose guess would be asked for, `[positions, hidden]` each."""
+    def predict(self, batch: Minibatch, mask: Tensor, noise: float) -> tuple[Tensor, Tensor]:
+        """Predicted and true features after every pair whose guess is asked for, `[positions, hidden]` each."""
         features = batch.features[:, :-2]
         scale = batch.features.std()
         if noise:
@@ -40,7 +40,7 @@ class EagleTraining(nn.Module):
         embeddings = F.embedding(batch.tokens[:, 1:-1], self.embedding)
         with torch.autocast(batch.tokens.device.type, torch.bfloat16):
             predicted = self.head.forward_causal(embeddings, features)
-        asked = batch.answer[:, 1:-1]
+        asked = mask[:, 1:-1]
         return predicted[asked].float() / scale, batch.features[:, 1:-1][asked] / scale
 
     def logits(self, features: Tensor, batch: Minibatch) -> Tensor:
@@ -49,13 +49,13 @@ class EagleTraining(nn.Module):
 
     def loss(self, batch: Minibatch) -> Tensor:
         """Smooth-L1 on features (relative to their spread) and cross-entropy under the target's distribution."""
-        predicted, true = self.predict(batch, NOISE)
+        predicted, true = self.predict(batch, batch.text, NOISE)
         tokens = soft_cross_entropy(self.logits(predicted, batch), self.logits(true, batch))
         return tokens + REGRESSION_WEIGHT * F.smooth_l1_loss(predicted, true)
 
     def evaluate(self, batch: Minibatch) -> dict[str, float]:
         """Agreement with the target, and how often each rank holds the target's choice."""
-        predicted, true = self.predict(batch, 0.0)
+        predicted, true = self.predict(batch, batch.answer, 0.0)
         guesses, wanted = self.logits(predicted, batch), self.logits(true, batch)
         ranks = rank_acceptance(guesses, wanted.argmax(-1), RANKS)
         return {"agreement": agreement(guesses, wanted)} | {f"rank_{r}": float(p) for r, p in enumerate(ranks)}

@@ -27,28 +27,28 @@ class MedusaTraining(nn.Module):
         self.heads = MedusaHeads(hidden, HEADS)
         self.register_buffer("rows", rows, persistent=False)
 
-    def pairs(self, batch: Minibatch) -> list[tuple[Tensor, Tensor]]:
-        """Per head, (its logits, the target's) at every position whose guess would be asked for.
+    def pairs(self, batch: Minibatch, mask: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Per head, (its logits, the target's) at every position of the mask.
 
         The head makes the next token's distribution from f_t; Medusa head k guesses what the target makes of f_{t+k}.
         """
         made = []
         for head in range(HEADS):
             ahead = head + 1
-            asked = batch.answer[:, ahead:] & batch.answer[:, :-ahead]
+            asked = mask[:, ahead:] & mask[:, :-ahead]
             moved = self.heads(batch.features[:, :-ahead][asked])[head]
             made.append((teacher_logits(moved, self.rows), teacher_logits(batch.features[:, ahead:][asked], self.rows)))
         return made
 
     def loss(self, batch: Minibatch) -> Tensor:
         """Σ_k 0.8^k · cross-entropy under the target's distribution (section 2.2.1)."""
-        pairs = [(k, pair) for k, pair in enumerate(self.pairs(batch), 1) if len(pair[0])]
+        pairs = [(k, pair) for k, pair in enumerate(self.pairs(batch, batch.text), 1) if len(pair[0])]
         return torch.stack([DECAY**k * soft_cross_entropy(*pair) for k, pair in pairs]).sum()
 
     def evaluate(self, batch: Minibatch) -> dict[str, float]:
         """Agreement with the target and accuracy by rank, of every head."""
         figures: dict[str, float] = {}
-        for head, (guesses, wanted) in enumerate(self.pairs(batch)):
+        for head, (guesses, wanted) in enumerate(self.pairs(batch, batch.answer)):
             ranks = rank_acceptance(guesses, wanted.argmax(-1), RANKS) if len(guesses) else torch.zeros(RANKS)
             figures[f"head_{head}_agreement"] = agreement(guesses, wanted)
             figures |= {f"head_{head}_rank_{rank}": float(p) for rank, p in enumerate(ranks)}

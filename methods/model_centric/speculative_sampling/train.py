@@ -26,20 +26,20 @@ class DraftTraining(nn.Module):
         model.embedding.requires_grad_(False)
         self.register_buffer("rows", rows, persistent=False)
 
-    def pair(self, batch: Minibatch) -> tuple[Tensor, Tensor]:
-        """(draft logits, target logits) over the frequent tokens, at every position of the answers."""
+    def pair(self, batch: Minibatch, asked: Tensor) -> tuple[Tensor, Tensor]:
+        """(draft logits, target logits) over the frequent tokens, at the positions of the mask `asked`."""
         with torch.autocast(batch.tokens.device.type, torch.bfloat16):
-            hidden = self.model.forward_causal(batch.tokens).hidden[batch.answer]
+            hidden = self.model.forward_causal(batch.tokens).hidden[asked]
             student = teacher_logits(self.model.norm(hidden), self.rows)
-        return student, teacher_logits(batch.features[batch.answer], self.rows)
+        return student, teacher_logits(batch.features[asked], self.rows)
 
     def loss(self, batch: Minibatch) -> Tensor:
         """Cross-entropy under the target's distribution."""
-        return soft_cross_entropy(*self.pair(batch))
+        return soft_cross_entropy(*self.pair(batch, batch.text))
 
     def evaluate(self, batch: Minibatch) -> dict[str, float]:
         """Agreement with the target."""
-        return {"agreement": agreement(*self.pair(batch))}
+        return {"agreement": agreement(*self.pair(batch, batch.answer))}
 
 
 def make(job: Job) -> Made:
@@ -52,7 +52,7 @@ def make(job: Job) -> Made:
     rows = head_weight(job.target_folder)[ids].to(torch.bfloat16)
     model = _from_target(job, target)
     module = DraftTraining(model, rows.to(job.device)).to(job.device)
-    recipe = Recipe(tokens=job.budget.tokens, seed=job.budget.seed, learning_rate=6e-4)
+    recipe = Recipe(tokens=job.budget.tokens, seed=job.budget.seed)
     curve = train(module, module.loss, module.evaluate, examples, recipe, job=job, name="draft model")
     covered = coverage(examples.held_out, ids, vocabulary)
     return Made(draft_artifact(model, rows, ids), {"curve": curve.report(), "coverage": covered})

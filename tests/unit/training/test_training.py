@@ -125,10 +125,10 @@ def test_frequent_tokens_cover_more_than_any_other_choice(project, corpus, tmp_p
 @pytest.mark.parametrize("slug", TRAINED)
 def test_training_learns_and_can_be_loaded(project, corpus, tmp_path, slug):
     method = load_catalog(project.methods)[slug]
-    made = import_part(method, "train").make(make_job(project, corpus, tmp_path))
+    made = import_part(method, "train").make(make_job(project, corpus, tmp_path, tokens=20_000))
     points = made.report["curve"]["points"]
     losses = [point["loss"] for point in points if "loss" in point]
-    assert losses[-1] < losses[0]
+    assert sum(losses[-3:]) < sum(losses[:3])
     assert 0 < made.report["coverage"] <= 1
     assert isinstance(made.artifact, Artifact)
 

@@ -50,12 +50,14 @@ class Minibatch:
         tokens: `[batch, length]`.
         features: `[batch, length, hidden]` in fp32.
         answer: bool `[batch, length]`: positions t whose next token belongs to the answer, so that a drafter would be
-            asked about them.
+            asked about them; what held-out figures are taken over.
+        text: bool `[batch, length]`: all positions that have a next token; what is learned from.
     """
 
     tokens: Tensor
     features: Tensor
     answer: Tensor
+    text: Tensor
 
     @property
     def size(self) -> int:
@@ -151,10 +153,11 @@ def collate(group: Sequence[Example], device: torch.device) -> Minibatch:
     hidden = group[0].features.shape[1]
     tokens = torch.zeros(len(group), length, dtype=torch.long)
     features = torch.zeros(len(group), length, hidden)
-    answer = torch.zeros(len(group), length, dtype=torch.bool)
+    answer, text = torch.zeros(2, len(group), length, dtype=torch.bool)
     for row, example in enumerate(group):
         size = len(example.tokens)
         tokens[row, :size] = example.tokens
         features[row, :size] = example.features.float()
         answer[row, example.answer_start - 1 : size - 1] = True
-    return Minibatch(tokens.to(device), features.to(device), answer.to(device))
+        text[row, : size - 1] = True
+    return Minibatch(tokens.to(device), features.to(device), answer.to(device), text.to(device))

@@ -35,7 +35,7 @@ class Recipe:
     """
 
     tokens: int
-    batch_tokens: int = 1536
+    batch_tokens: int = 512
     learning_rate: float = 1e-3
     warmup: float = 0.05
     weight_decay: float = 0.01
