@@ -260,6 +260,9 @@ BREAKAGES = {
     "typical_acceptance_called_lossless": Breakage(
         "distribution", "not the target's", (), {"verification": {"greedy": "greedy", "sampling": "typical_acceptance"}}
     ),
+    "greedy_whatever_the_temperature": Breakage(
+        "distribution", "not the target's", (), {"verification": {"greedy": "greedy", "sampling": "greedy"}}
+    ),
     "foreign_artifact_not_refused": Breakage(
         "refusals",
         "vocabulary of 61",
