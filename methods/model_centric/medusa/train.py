@@ -36,7 +36,7 @@ class MedusaTraining(nn.Module):
         for head in range(HEADS):
             ahead = head + 1
             asked = mask[:, ahead:] & mask[:, :-ahead]
-            moved = self.heads(batch.features[:, :-ahead][asked])[head]
+            moved = self.heads.single(batch.features[:, :-ahead][asked], head)
             made.append((teacher_logits(moved, self.rows), teacher_logits(batch.features[:, ahead:][asked], self.rows)))
         return made
 

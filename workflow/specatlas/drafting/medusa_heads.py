@@ -24,6 +24,10 @@ class MedusaHeads(nn.Module):
         """Number of future offsets."""
         return self.weight.shape[0]
 
+    def single(self, hidden: Tensor, head: int) -> Tensor:
+        """One head alone, for training: `[..., hidden]` to `[..., hidden]`."""
+        return hidden + F.silu(F.linear(hidden, self.weight[head], self.bias[head]))
+
     def forward(self, hidden: Tensor) -> Tensor:
         """`[..., hidden]` to `[heads, ..., hidden]`."""
         flat = hidden.flatten(0, -2)
