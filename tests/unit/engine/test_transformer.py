@@ -249,6 +249,8 @@ def config(tmp_path):
         ({"model_type": "gemma2"}, "gemma2"),
         ({"model_type": "mixtral"}, "mixtral"),
         ({"model_type": "mamba2"}, "mamba2"),
+        ({"model_type": "lfm2"}, "lfm2"),
+        ({"model_type": "qwen3_next"}, "qwen3_next"),
         ({"model_type": "qwen2_vl"}, "qwen2_vl"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantization_config"),
         ({"mlp_bias": True}, "mlp_bias"),
