@@ -13,7 +13,7 @@ rule fetch:
     params:
         entry=lambda wildcards: PLAN.model_parameters(wildcards.model),
     shell:
-        "specatlas fetch {wildcards.model} > {log} 2>&1"
+        "specatlas fetch {wildcards.model} 2>&1 | tee {log}"
 
 
 rule corpus:
@@ -30,7 +30,7 @@ rule corpus:
         config=PLAN.corpus_config(),
         training=training_sha256(),
     shell:
-        "specatlas corpus --config {params.config:q} > {log} 2>&1 # {params.training}"
+        "specatlas corpus --config {params.config:q} 2>&1 | tee {log} # {params.training}"
 
 
 rule artifact:
@@ -40,6 +40,7 @@ rule artifact:
         PLAN.artifact("{slug}"),
     log:
         f"results/logs/artifact/{PLAN.config.target}/{PLAN.config.budget.name}/{{slug}}.log",
+    priority: 10  # training first: a machine is quieter after it than between two timings
     threads: all_cores
     resources:
         machine=1,
@@ -48,4 +49,4 @@ rule artifact:
         card=lambda wildcards: PLAN.training_parameters(wildcards.slug),
         training=training_sha256(),
     shell:
-        "specatlas train {wildcards.slug} --config {params.config:q} > {log} 2>&1"
+        "specatlas train {wildcards.slug} --config {params.config:q} 2>&1 | tee {log}"

@@ -17,4 +17,4 @@ rule measure:
         # Hash of the measuring modules only, so that a change to pages costs no measuring.
         harness=harness_sha256(),
     shell:
-        "specatlas measure {wildcards.slug} --settings {wildcards.settings} --config {params.config:q} > {log} 2>&1"
+        "specatlas measure {wildcards.slug} --settings {wildcards.settings} --config {params.config:q} 2>&1 | tee {log}"
