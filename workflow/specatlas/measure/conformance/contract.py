@@ -151,7 +151,7 @@ def _foreign_artifact(subject: Subject, changes: dict[str, int]) -> str:
     other = random_transformer(replace(BASE, **changes), 2)  # type: ignore[arg-type]
     artifacts = untrained_artifacts(subject.catalog, subject.method, other, 1)
     case: Case = varied()
-    what = "artifact for another " + " and ".join(changes)
+    what = "artifact for a target of " + ", ".join(f"{name} {size}" for name, size in changes.items())
     try:
         drafter, rule, _ = prepare(subject.method, case.target, GREEDY, artifacts=artifacts)
     except Refusal as refusal:

@@ -31,7 +31,7 @@ FEWEST = 5.0
 ROWS = 500
 """Answers decoded at once."""
 
-RUN_ANSWERS = 2000
+RUN_ANSWERS = 5000
 """Answers for the test at the settings of a run."""
 
 Answer = tuple[int, ...]
@@ -132,6 +132,16 @@ def compare(subject: Subject, settings: SamplingSettings, overrides: Values, ans
         accepted += sum(sum(answer.accepted) for answer in batch)
         runner.watched.proposed.clear()
     return Comparison(*chi_square(answer_probabilities(settings), observed), drafted, accepted)
+
+
+def together(comparisons: Sequence[Comparison]) -> Comparison:
+    """Several independent comparisons as one."""
+    return Comparison(
+        sum(one.statistic for one in comparisons),
+        sum(one.freedom for one in comparisons),
+        sum(one.drafted for one in comparisons),
+        sum(one.accepted for one in comparisons),
+    )
 
 
 def drafting_corners(subject: Subject, settings: SamplingSettings) -> list[dict[str, int | float | bool | str]]:
