@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "This Python cannot make virtual environments: type apt-get install python3-venv, then make setup." >&2; exit 2; }
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e '.[dev]'
+	.venv/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e '.[dev,slurm]'
 	@touch $@
 
 leaderboard: setup ## Fetch, train, measure, rank, and build the site; continues where an earlier run stopped
