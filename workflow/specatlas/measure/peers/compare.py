@@ -70,8 +70,8 @@ def compare_peers(
     target: str | None = None,
     dtype: str = "bfloat16",
     prompts: Sequence[Sequence[int]] | None = None,
-    max_new_tokens: int = 64,
-    cycles: int = 2,
+    max_new_tokens: int = 48,
+    cycles: int = 1,
     draft: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Times our loop and others' on the same weights, prompts and machine, side by side.
